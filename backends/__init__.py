@@ -1,0 +1,1 @@
+"""Frameworks: the contract in ``api``, one folder for each backend, found by name through ``catalog``."""

@@ -1,0 +1,228 @@
+"""The contract between the server and a framework: Backend → Model → Instance.
+
+A *backend* knows a framework, a *model* one loaded version, an *instance* executes. There are two kinds of instance,
+told apart by who runs them:
+
+- :class:`ThreadInstance`: its runtime releases the GIL, so it gets a thread of its own (the scheduling room starts
+  and joins it) and blocks there as long as it likes;
+- :class:`LoopInstance`: the work happens elsewhere (a worker process), so it lives on the serving loop and must not
+  block it.
+
+The server hands an instance a :class:`Batch` and no second one before the first is done. Every execution of the batch
+gets exactly one final response; what an instance leaves open or raises becomes a failure, never silence.
+"""
+
+from __future__ import annotations
+
+import enum
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
+
+from .model_config import InstanceKind, ModelConfig
+from .tensor import HOST, Device
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from pathlib import Path
+
+    from .call import ModelCaller
+    from .request import InferenceRequest
+    from .response import InferenceResponse
+
+
+T = TypeVar("T")
+
+
+class RunBlocking(Protocol):
+    """Run a blocking call (file I/O, a runtime that releases the GIL) on the loader's pool."""
+
+    def __call__(self, function: Callable[..., T], /, *args: Any) -> Awaitable[T]:  # noqa: ANN401, D102
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class BackendContext:
+    """What the composition root gives a backend when it is first used.
+
+    ``options`` are the ``--backend-config`` settings for it, the global ones merged in. ``worker_command`` is the
+    command line that becomes a worker zygote (a descriptor number is appended).
+    """
+
+    loop: asyncio.AbstractEventLoop
+    run_blocking: RunBlocking
+    caller: ModelCaller
+    options: Mapping[str, str] = field(default_factory=dict[str, str])
+    worker_command: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFiles:
+    """Where one version of a model lies: ``model_dir/<version>/``."""
+
+    model_dir: Path
+    version: int
+
+    @property
+    def version_dir(self) -> Path:
+        """The folder of this version."""
+        return self.model_dir / str(self.version)
+
+
+@dataclass(frozen=True, slots=True)
+class InstanceSpec:
+    """One instance to create. ``name`` is ``<group>_<index>``; ``kind`` is never AUTO."""
+
+    name: str
+    kind: InstanceKind
+    device_id: int = 0
+
+
+class InstanceState(enum.Enum):
+    """What an instance says of itself after it has loaded."""
+
+    READY = "READY"
+    RESTARTING = "RESTARTING"
+    FAILED = "FAILED"
+
+
+class Execution(Protocol):
+    """One request inside a batch, seen by the instance that executes it."""
+
+    request: InferenceRequest
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether the client has gone away or asked to stop. Any thread."""
+        ...
+
+    def send(self, response: InferenceResponse) -> None:
+        """Deliver one response; ``response.final`` ends the request. A response after the final one is dropped.
+
+        A :class:`ThreadInstance` calls it from any thread, a :class:`LoopInstance` from the serving loop.
+        """
+        ...
+
+
+@dataclass(slots=True)
+class Batch:
+    """Requests that execute together, and the phase time stamps (monotonic ns) that the instance fills in.
+
+    They are set before the final responses are sent. Where ``compute_input_end`` is 0 the inputs cost nothing, where
+    ``compute_output_start`` or ``compute_end`` is 0 it is the moment of the final response. ``compute_end`` 0 when
+    the batch is done says that nothing was executed. ``rows`` is the sum of the batch sizes.
+    """
+
+    executions: Sequence[Execution]
+    rows: int
+    compute_start: int = 0
+    compute_input_end: int = 0
+    compute_output_start: int = 0
+    compute_end: int = 0
+
+
+class ThreadInstance(ABC):
+    """An instance with a thread of its own. All methods but the constructor run on that thread."""
+
+    input_device: Device = HOST
+    """Where the instance wants its inputs."""
+
+    @abstractmethod
+    def load(self) -> None:
+        """Bring up the runtime. Raise to fail the load; the exception's text is the reason shown."""
+
+    @abstractmethod
+    def execute(self, batch: Batch) -> None:
+        """Execute the batch and send the responses.
+
+        When this returns, a request of a model that is not decoupled must have its response. Raising fails every
+        request of the batch that has no final response yet.
+        """
+
+    def close(self) -> None:
+        """Let go of the runtime. Called once, also after a failed load."""
+
+
+class LoopInstance(ABC):
+    """An instance whose work happens in another process. All methods run on the serving loop."""
+
+    input_device: Device = HOST
+
+    @abstractmethod
+    async def load(self) -> None:
+        """Bring the worker up. Raise to fail the load; the exception's text is the reason shown."""
+
+    @abstractmethod
+    def execute(self, batch: Batch, done: Callable[[], None]) -> None:
+        """Start executing the batch; call ``done`` (on the loop, once) when the next one may come.
+
+        For a model that is not decoupled, every execution has its final response before ``done`` is called.
+        """
+
+    @abstractmethod
+    def cancel(self, execution: Execution) -> None:
+        """Tell the worker that nobody waits for this execution any more; its final response still comes."""
+
+    def interrupt(self, reason: str) -> None:
+        """The running execution took too long and its requests were failed: end it if that can be done.
+
+        A worker process is killed and started again; an instance that cannot be interrupted does nothing, and is
+        used again once it calls ``done``.
+        """
+
+    @abstractmethod
+    async def close(self) -> None:
+        """Finalise the model and end the worker, by force where it does not come back in time."""
+
+    def observe_state(self, observer: Callable[[InstanceState, str], None]) -> None:
+        """Have ``observer(state, reason)`` called on the loop when the worker dies, is back, or is given up."""
+
+
+Instance = ThreadInstance | LoopInstance
+
+
+class Model(ABC):
+    """One loaded version of a model: what its instances share."""
+
+    config: ModelConfig
+
+    @abstractmethod
+    def create_instance(self, spec: InstanceSpec) -> Instance:
+        """Make an instance, cheaply: bringing the runtime up is the instance's own ``load``."""
+
+    async def close(self) -> None:
+        """Let go of what the instances shared; they are closed before. Serving loop."""
+        return
+
+
+class Backend(ABC):
+    """A framework. One object a server, made on first use; methods run on the serving loop."""
+
+    name: ClassVar[str]
+    default_model_filename: ClassVar[str] = ""
+    """The file that a version folder must hold, where the configuration does not say."""
+    default_instance_count: ClassVar[int] = 1
+    """Instances of a KIND_CPU group that gives no count."""
+
+    def __init__(self, context: BackendContext) -> None:
+        self.context = context
+
+    async def start(self) -> None:
+        """Start what all models of this backend share."""
+        return
+
+    async def stop(self) -> None:
+        """Stop it again; every model is closed before."""
+        return
+
+    async def auto_complete(self, config: ModelConfig, files: ModelFiles) -> ModelConfig:  # noqa: ARG002
+        """The configuration with what the model itself knows filled in; the given one where there is nothing to add.
+
+        Raises InferError (LoadFailed, InvalidArgument) where configuration and model contradict each other.
+        """
+        return config
+
+    @abstractmethod
+    async def load(self, config: ModelConfig, files: ModelFiles) -> Model:
+        """Open one version. Raises InferError, most often LoadFailed, with a reason a user can act on."""

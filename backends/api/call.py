@@ -1,0 +1,30 @@
+"""The port through which a model calls other models (BLS, ensembles). Given at load, never imported."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from .request import InferenceRequest
+    from .response import InferenceResponse
+
+
+class Call(Protocol):
+    """A call under way."""
+
+    def cancel(self) -> None:
+        """Ask for the end of the call; its final response still comes."""
+        ...
+
+
+class ModelCaller(Protocol):
+    """Calls models of this server. Serving loop only."""
+
+    def call(self, request: InferenceRequest, on_response: Callable[[InferenceResponse], None]) -> Call:
+        """Send a request; ``on_response`` gets every response on the serving loop, exactly one of them final.
+
+        A request that is refused (unknown model, wrong shape) raises InferError and gets no response.
+        """
+        ...

@@ -1,0 +1,1 @@
+"""The server: engine, lifecycle, scheduling, repository, observation, and the doors."""

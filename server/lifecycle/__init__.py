@@ -1,0 +1,1 @@
+"""Models coming and going: states, versions, loading, unloading, readiness."""

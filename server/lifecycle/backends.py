@@ -1,0 +1,77 @@
+"""The backends in use: made on first need, started once, stopped together."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING
+
+from ...backends import catalog
+from ...backends.api.backend import BackendContext
+from ...backends.api.errors import InferError, LoadFailed
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ...backends.api.backend import Backend, RunBlocking
+    from ...backends.api.call import ModelCaller
+
+log = logging.getLogger("infer.lifecycle")
+
+
+class Backends:
+    """Backends by name. Serving loop only.
+
+    ``options`` maps a backend's name to its ``--backend-config`` settings; those under "" are for all.
+    """
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        run_blocking: RunBlocking,
+        caller: ModelCaller,
+        *,
+        options: Mapping[str, Mapping[str, str]],
+        worker_command: tuple[str, ...] = (),
+    ) -> None:
+        self._loop = loop
+        self._run_blocking = run_blocking
+        self._caller = caller
+        self._options = options
+        self._worker_command = worker_command
+        self._starting: dict[str, asyncio.Task[Backend]] = {}
+
+    async def get(self, name: str) -> Backend:
+        """The backend, started. Raises InvalidArgument for an unknown one and LoadFailed for one that cannot run."""
+        task = self._starting.get(name)
+        if task is None or (task.done() and (task.cancelled() or task.exception() is not None)):
+            task = self._starting[name] = self._loop.create_task(self._start(name))
+        return await asyncio.shield(task)
+
+    async def stop(self) -> None:
+        """Stop every backend; all models are closed before."""
+        tasks, self._starting = self._starting, {}
+        for name, task in tasks.items():
+            try:
+                backend = await task
+                await backend.stop()
+            except InferError:
+                continue
+            except Exception:
+                log.exception("backend '%s' did not stop cleanly", name)
+
+    async def _start(self, name: str) -> Backend:
+        context = BackendContext(
+            loop=self._loop,
+            run_blocking=self._run_blocking,
+            caller=self._caller,
+            options={**self._options.get("", {}), **self._options.get(name, {})},
+            worker_command=self._worker_command,
+        )
+        backend = await self._run_blocking(catalog.create, name, context)
+        try:
+            await backend.start()
+        except OSError as exc:
+            msg = f"backend '{name}' did not start: {exc}"
+            raise LoadFailed(msg) from exc
+        return backend

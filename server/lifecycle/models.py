@@ -1,0 +1,201 @@
+"""The table of models: which versions there are, in which state, and which one serves a request.
+
+Written on the serving loop. After every change it publishes two frozen views: a dictionary from (name, version) to
+what serves it, which the hot path reads, and the repository index, which any thread reads.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from ...backends.api.errors import NotFound, Unavailable
+from .states import UNLOADED, IndexEntry, ModelState
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from ...backends.api.backend import Model
+    from ...backends.api.model_config import ModelConfig
+    from ..observe.statistics import ModelStatistics
+    from ..scheduling.default import DefaultScheduler
+    from .signature import ModelSignature
+
+
+class VersionRecord:
+    """One version that was ever loaded: its state, the reason, and what serves it while it does."""
+
+    __slots__ = ("name", "reason", "served", "state", "version")
+
+    def __init__(self, name: str, version: int, state: ModelState, reason: str = "") -> None:
+        self.name = name
+        self.version = version
+        self.state = state
+        self.reason = reason
+        self.served: ServedModel | None = None
+
+
+class ServedModel:
+    """One loaded version, ready for requests."""
+
+    __slots__ = ("config", "model", "name", "record", "scheduler", "signature", "statistics", "version")
+
+    def __init__(  # noqa: PLR0913  a record of what the loader made, by name
+        self,
+        record: VersionRecord,
+        *,
+        config: ModelConfig,
+        signature: ModelSignature,
+        statistics: ModelStatistics,
+        scheduler: DefaultScheduler,
+        model: Model,
+    ) -> None:
+        self.name = record.name
+        self.version = record.version
+        self.record = record
+        self.config = config
+        self.signature = signature
+        self.statistics = statistics
+        self.scheduler = scheduler
+        self.model = model
+
+    @property
+    def state(self) -> ModelState:
+        """The version's state."""
+        return self.record.state
+
+    @property
+    def reason(self) -> str:
+        """Why it is in that state, or "" where there is nothing to say."""
+        return self.record.reason
+
+
+class ModelEntry:
+    """One model by name: its versions, and the lock that makes loads and unloads of it take turns."""
+
+    __slots__ = ("lock", "name", "reason", "versions")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.reason = ""
+        self.versions: dict[int, VersionRecord] = {}
+        self.lock = asyncio.Lock()
+
+
+class ModelTable:
+    """All models by name."""
+
+    def __init__(self) -> None:
+        self._entries: dict[str, ModelEntry] = {}
+        self._listed: frozenset[str] = frozenset()
+        self._duplicates: frozenset[str] = frozenset()
+        self._serving: dict[tuple[str, int | None], ServedModel] = {}
+        self._index: tuple[IndexEntry, ...] = ()
+
+    # Any thread
+
+    @property
+    def index(self) -> tuple[IndexEntry, ...]:
+        """The repository index, by name and version."""
+        return self._index
+
+    def served(self) -> tuple[ServedModel, ...]:
+        """What serves requests now, by name and version."""
+        return tuple(
+            served for (_, version), served in sorted(self._serving.copy().items(), key=_order) if version is not None
+        )
+
+    # Serving loop
+
+    def __iter__(self) -> Iterator[ModelEntry]:
+        return iter(tuple(self._entries.values()))
+
+    def entry(self, name: str) -> ModelEntry:
+        """The entry of a model, made where there is none."""
+        entry = self._entries.get(name)
+        if entry is None:
+            entry = self._entries[name] = ModelEntry(name)
+        return entry
+
+    def known(self, name: str) -> ModelEntry | None:
+        """The entry of a model that a load was tried for, or None."""
+        return self._entries.get(name)
+
+    def list_repository(self, names: Iterable[str], duplicates: Iterable[str] = ()) -> None:
+        """Take note of the models that the repositories hold, loaded or not, and of names that several hold."""
+        self._listed = frozenset(names)
+        self._duplicates = frozenset(duplicates)
+        self.publish()
+
+    def find(self, name: str, version: int | None = None) -> ServedModel:
+        """What serves a version, or the highest ready one for None.
+
+        Raises NotFound or Unavailable with Triton's sentences.
+        """
+        served = self._serving.get((name, version))
+        if served is not None:
+            return served
+        prefix = f"Request for unknown model: '{name}'"
+        entry = self._entries.get(name)
+        if entry is None or (not entry.versions and not entry.reason):
+            msg = f"{prefix} is not found"
+            raise NotFound(msg)
+        if version is None:
+            msg = f"{prefix} has no available versions"
+            raise NotFound(msg)
+        record = entry.versions.get(version)
+        if record is None:
+            msg = f"{prefix} version {version} is not found"
+            raise NotFound(msg)
+        msg = f"{prefix} version {version} is not at ready state"
+        raise Unavailable(msg)
+
+    def ready_versions(self, name: str) -> tuple[int, ...]:
+        """The versions that serve, ascending."""
+        entry = self._entries.get(name)
+        if entry is None:
+            return ()
+        return tuple(sorted(v for v, record in entry.versions.items() if record.state is ModelState.READY))
+
+    def publish(self) -> None:
+        """Rebuild the frozen views after a change."""
+        serving: dict[tuple[str, int | None], ServedModel] = {}
+        index: list[IndexEntry] = []
+        for name in sorted({*self._entries, *self._listed, *self._duplicates}):
+            entry = self._entries.get(name)
+            if name in self._duplicates:
+                reason = "model appears in two or more repositories"
+                index.append(IndexEntry(name, state=ModelState.UNAVAILABLE.value, reason=reason))
+            if entry is None or not entry.versions:
+                if name not in self._duplicates:
+                    state = ModelState.UNAVAILABLE.value if entry is not None and entry.reason else ""
+                    index.append(IndexEntry(name, state=state, reason=entry.reason if entry else ""))
+                continue
+            for version, record in sorted(entry.versions.items()):
+                index.append(IndexEntry(name, str(version), record.state.value, record.reason))
+                if record.state is ModelState.READY and record.served is not None:
+                    serving[name, version] = serving[name, None] = record.served
+        self._serving = serving
+        self._index = tuple(index)
+
+    @property
+    def all_ready(self) -> bool:
+        """Whether every version that was not unloaded on request serves with all its instances."""
+        for entry in self._entries.copy().values():
+            if not entry.versions and entry.reason:
+                return False
+            for record in entry.versions.copy().values():
+                if record.state is ModelState.UNAVAILABLE and record.reason == UNLOADED:
+                    continue
+                if record.state is not ModelState.READY:
+                    return False
+                if record.served is not None and not record.served.scheduler.all_ready:
+                    return False
+        return True
+
+
+def _order(item: tuple[tuple[str, int | None], ServedModel]) -> tuple[str, int]:
+    name, version = item[0]
+    return (name, version or 0)
+
+

@@ -1,0 +1,243 @@
+"""What is counted for each model version, and the frozen pictures of it.
+
+The counters are plain integers that only the serving loop writes; any thread may take a picture. Names and
+meanings are those of Triton's statistics extension and of its ``nv_inference_*`` metrics:
+
+- ``success`` counts requests whose final response carried data or the plain final flag, ``fail`` every other ending;
+- ``inference_count`` adds batch sizes of successes, ``execution_count`` adds executed batches;
+- the spans of a merged batch are added in full to each of its requests.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from ...backends.api.errors import FailureReason
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+@dataclass(frozen=True, slots=True)
+class Duration:
+    """A number of events and the nanoseconds they took together."""
+
+    count: int = 0
+    ns: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class BatchSnapshot:
+    """Executions of one batch size and how long their phases took."""
+
+    batch_size: int
+    compute_input: Duration
+    compute_infer: Duration
+    compute_output: Duration
+
+
+@dataclass(frozen=True, slots=True)
+class ResponseSnapshot:
+    """What happened to the n-th response of the requests of a decoupled model."""
+
+    compute_infer: Duration = Duration()
+    compute_output: Duration = Duration()
+    success: Duration = Duration()
+    fail: Duration = Duration()
+    empty_response: Duration = Duration()
+    cancel: Duration = Duration()
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryUsage:
+    """Memory a model holds: ``type`` is CPU, CPU_PINNED or GPU."""
+
+    type: str
+    id: int
+    byte_size: int
+
+
+@dataclass(frozen=True, slots=True)
+class ModelSnapshot:
+    """One model version's counters at one moment. Durations are in nanoseconds, ``last_inference`` in ms since 1970."""
+
+    name: str
+    version: str
+    last_inference: int = 0
+    inference_count: int = 0
+    execution_count: int = 0
+    success: Duration = Duration()
+    fail: Duration = Duration()
+    queue: Duration = Duration()
+    compute_input: Duration = Duration()
+    compute_infer: Duration = Duration()
+    compute_output: Duration = Duration()
+    cache_hit: Duration = Duration()
+    cache_miss: Duration = Duration()
+    batches: tuple[BatchSnapshot, ...] = ()
+    responses: tuple[tuple[str, ResponseSnapshot], ...] = ()
+    memory_usage: tuple[MemoryUsage, ...] = ()
+    failures: Mapping[str, int] = field(default_factory=dict[str, int])
+    pending: int = 0
+    load_duration_s: float = 0.0
+    metric_tags: Mapping[str, str] = field(default_factory=dict[str, str])
+
+
+class _Span:
+    """A mutable Duration."""
+
+    __slots__ = ("count", "ns")
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.ns = 0
+
+    def add(self, ns: int) -> None:
+        self.count += 1
+        self.ns += ns
+
+    def freeze(self) -> Duration:
+        return Duration(self.count, self.ns)
+
+
+class _BatchSpans:
+    """The phases of all executions of one batch size."""
+
+    __slots__ = ("count", "infer_ns", "input_ns", "output_ns")
+
+    def __init__(self) -> None:
+        self.count = self.input_ns = self.infer_ns = self.output_ns = 0
+
+    def freeze(self, rows: int) -> BatchSnapshot:
+        count = self.count
+        return BatchSnapshot(
+            rows, Duration(count, self.input_ns), Duration(count, self.infer_ns), Duration(count, self.output_ns)
+        )
+
+
+class _ResponseSpans:
+    __slots__ = ("compute_infer", "compute_output", "empty_response", "fail", "success")
+
+    def __init__(self) -> None:
+        self.compute_infer = _Span()
+        self.compute_output = _Span()
+        self.success = _Span()
+        self.fail = _Span()
+        self.empty_response = _Span()
+
+    def freeze(self) -> ResponseSnapshot:
+        return ResponseSnapshot(
+            compute_infer=self.compute_infer.freeze(),
+            compute_output=self.compute_output.freeze(),
+            success=self.success.freeze(),
+            fail=self.fail.freeze(),
+            empty_response=self.empty_response.freeze(),
+        )
+
+
+class ModelStatistics:
+    """The counters of one model version. Written on the serving loop only, read anywhere."""
+
+    __slots__ = (
+        "_batches",
+        "_failures",
+        "_infer_ns",
+        "_input_ns",
+        "_output_ns",
+        "_queue_ns",
+        "_responses",
+        "_success_count",
+        "_success_ns",
+        "execution_count",
+        "fail",
+        "inference_count",
+        "last_inference",
+        "load_duration_s",
+        "memory_usage",
+        "metric_tags",
+        "name",
+        "pending",
+        "version",
+    )
+
+    def __init__(self, name: str, version: int, metric_tags: Mapping[str, str] | None = None) -> None:
+        self.name = name
+        self.version = str(version)
+        self.metric_tags = dict(metric_tags or {})
+        self.pending = 0
+        self.load_duration_s = 0.0
+        self.memory_usage: tuple[MemoryUsage, ...] = ()
+        self.last_inference = self.inference_count = self.execution_count = 0
+        self.fail = _Span()
+        self._success_count = self._success_ns = 0
+        self._queue_ns = self._input_ns = self._infer_ns = self._output_ns = 0
+        self._failures = dict.fromkeys((reason.value for reason in FailureReason), 0)
+        self._batches: dict[int, _BatchSpans] = {}
+        self._responses: list[_ResponseSpans] = []
+
+    def record_success(
+        self, rows: int, *, total_ns: int, queue_ns: int, input_ns: int, infer_ns: int, output_ns: int
+    ) -> None:
+        """A request ended well; ``rows`` is its batch size, the spans are its own."""
+        self.inference_count += rows
+        self._success_count += 1
+        self._success_ns += total_ns
+        self._queue_ns += queue_ns
+        self._input_ns += input_ns
+        self._infer_ns += infer_ns
+        self._output_ns += output_ns
+
+    def record_failure(self, reason: FailureReason, total_ns: int) -> None:
+        """A request ended badly."""
+        self.fail.add(total_ns)
+        self._failures[reason.value] += 1
+
+    def record_batch(self, rows: int, *, input_ns: int, infer_ns: int, output_ns: int) -> None:
+        """A batch of ``rows`` rows was executed."""
+        spans = self._batches.get(rows)
+        if spans is None:
+            spans = self._batches[rows] = _BatchSpans()
+        spans.count += 1
+        spans.input_ns += input_ns
+        spans.infer_ns += infer_ns
+        spans.output_ns += output_ns
+        self.execution_count += 1
+        self.last_inference = time.time_ns() // 1_000_000
+
+    def record_response(self, index: int, total_ns: int, *, failed: bool, empty: bool) -> None:
+        """The ``index``-th response of a decoupled request was sent, ``total_ns`` after the one before it."""
+        while len(self._responses) <= index:
+            self._responses.append(_ResponseSpans())
+        spans = self._responses[index]
+        spans.compute_infer.add(total_ns)
+        if empty:
+            spans.empty_response.add(total_ns)
+            return
+        (spans.fail if failed else spans.success).add(total_ns)
+        spans.compute_output.add(0)
+
+    def snapshot(self) -> ModelSnapshot:
+        """A frozen picture. Any thread."""
+        count = self._success_count
+        return ModelSnapshot(
+            name=self.name,
+            version=self.version,
+            last_inference=self.last_inference,
+            inference_count=self.inference_count,
+            execution_count=self.execution_count,
+            success=Duration(count, self._success_ns),
+            fail=self.fail.freeze(),
+            queue=Duration(count, self._queue_ns),
+            compute_input=Duration(count, self._input_ns),
+            compute_infer=Duration(count, self._infer_ns),
+            compute_output=Duration(count, self._output_ns),
+            batches=tuple(spans.freeze(rows) for rows, spans in sorted(self._batches.copy().items())),
+            responses=tuple((str(index), spans.freeze()) for index, spans in enumerate(tuple(self._responses))),
+            memory_usage=self.memory_usage,
+            failures=self._failures.copy(),
+            pending=self.pending,
+            load_duration_s=self.load_duration_s,
+            metric_tags=self.metric_tags,
+        )

@@ -1,0 +1,1 @@
+"""From an accepted request to an instance that executes it. Everything here lives on the serving loop."""

@@ -1,0 +1,266 @@
+"""The default scheduler: one request an execution, on whichever instance is free."""
+
+from __future__ import annotations
+
+import logging
+from time import monotonic_ns
+from typing import TYPE_CHECKING
+
+from ...backends.api.backend import Batch, InstanceState
+from ...backends.api.errors import Cancelled, InferError, Internal, Unavailable
+from .pending import PendingQueue
+from .ticket import Phase, Ticket, WaitReason
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Callable, Mapping
+
+    from ...backends.api.backend import LoopInstance
+    from ...backends.api.request import InferenceRequest
+    from ...backends.api.response import InferenceResponse
+    from ..observe.statistics import ModelStatistics
+
+log = logging.getLogger("infer.scheduling")
+
+STOPPING = "Server is stopping, scheduler for model has stopped accepting new inference requests"
+
+
+class InstanceSlot:
+    """One instance and what it is doing."""
+
+    __slots__ = ("_on_done", "batch", "done", "instance", "name", "reason", "state", "timer")
+
+    def __init__(self, name: str, instance: LoopInstance, on_done: Callable[[InstanceSlot], None]) -> None:
+        self.name = name
+        self.instance = instance
+        self.batch: Batch | None = None
+        self.timer: asyncio.TimerHandle | None = None
+        self.state = InstanceState.READY
+        self.reason = ""
+        self._on_done = on_done
+        self.done = self._done
+
+    def _done(self) -> None:
+        self._on_done(self)
+
+
+class DefaultScheduler:
+    """The queue of one model version and its instances. Serving loop only.
+
+    :param on_health: called when an instance dies, is back or is given up.
+    :param execute_timeout_s: longest execution, 0 for no limit. An instance that takes longer is interrupted, its
+        requests fail, and it counts as not ready until it comes back.
+    """
+
+    def __init__(
+        self,
+        instances: Mapping[str, LoopInstance],
+        statistics: ModelStatistics,
+        loop: asyncio.AbstractEventLoop,
+        *,
+        decoupled: bool = False,
+        execute_timeout_s: float = 0.0,
+        on_health: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.slots = [InstanceSlot(name, instance, self._executed) for name, instance in instances.items()]
+        self.accepting = True
+        self._statistics = statistics
+        self._loop = loop
+        self._decoupled = decoupled
+        self._execute_timeout_s = execute_timeout_s
+        self._on_health = on_health
+        self._pending: PendingQueue[Ticket] = PendingQueue()
+        self._executing: set[Ticket] = set()
+        self._idle = self.slots[::-1]
+        self._drained: list[asyncio.Future[None]] = []
+        for slot in self.slots:
+            slot.instance.observe_state(self._observer(slot))
+
+    # Requests
+
+    def submit(self, request: InferenceRequest, on_response: Callable[[InferenceResponse], None]) -> Ticket:
+        """Take a request in. Raises Unavailable when stopping or when no instance can ever take it now."""
+        if not self.accepting:
+            raise Unavailable(STOPPING)
+        if not self._idle and not self.any_ready:
+            raise Unavailable(f"model '{request.model_name}' has no instance that is ready: {self.reason}")
+        ticket = Ticket(request, self._statistics, self, on_response, decoupled=self._decoupled)
+        if self._idle:
+            self._dispatch(self._idle.pop(), ticket)
+        else:
+            ticket.wait_reason = WaitReason.ALL_INSTANCES_BUSY
+            self._statistics.pending += 1
+            self._pending.append(ticket)
+        return ticket
+
+    def cancel(self, ticket: Ticket) -> None:
+        """A client is gone: drop the request if it waits, tell the instance if it executes."""
+        if ticket.phase is Phase.PENDING:
+            if self._pending.remove(ticket):
+                self._statistics.pending -= 1
+            ticket.fail(Cancelled("request was cancelled before it was executed"))
+            return
+        if ticket.instance is not None:
+            ticket.instance.cancel(ticket)
+
+    def finished(self, ticket: Ticket) -> None:
+        """A ticket has its final response."""
+        self._executing.discard(ticket)
+        if self._drained and not self.in_flight:
+            waiters, self._drained = self._drained, []
+            for waiter in waiters:
+                if not waiter.done():
+                    waiter.set_result(None)
+
+    @property
+    def in_flight(self) -> int:
+        """Requests that wait or execute."""
+        return len(self._pending) + len(self._executing)
+
+    # Health
+
+    @property
+    def all_ready(self) -> bool:
+        """Whether every instance can take requests."""
+        return all(slot.state is InstanceState.READY for slot in self.slots)
+
+    @property
+    def reason(self) -> str:
+        """Why instances are not ready, or ""."""
+        return "; ".join(
+            f"instance '{slot.name}' {slot.reason}" for slot in self.slots if slot.state is not InstanceState.READY
+        )
+
+    @property
+    def any_ready(self) -> bool:
+        """Whether at least one instance can take requests."""
+        return any(slot.state is InstanceState.READY for slot in self.slots)
+
+    # The end
+
+    async def drain(self) -> None:
+        """Take nothing more in and wait until every request has its final response."""
+        self.accepting = False
+        await self.wait_idle()
+
+    async def wait_idle(self) -> None:
+        """Wait until every request has its final response; new ones are still taken."""
+        while self.in_flight:
+            waiter: asyncio.Future[None] = self._loop.create_future()
+            self._drained.append(waiter)
+            await waiter
+
+    def abort(self, error: InferError) -> None:
+        """End everything that is in flight with ``error``."""
+        self.accepting = False
+        self._fail_pending(error)
+        for ticket in tuple(self._executing):
+            ticket.fail(error)
+
+    async def close(self) -> None:
+        """Close the instances, all at once; what is still in flight fails first."""
+        self.abort(Unavailable(STOPPING))
+        for slot in self.slots:
+            if slot.timer is not None:
+                slot.timer.cancel()
+            try:
+                await slot.instance.close()
+            except Exception:
+                log.exception("instance '%s' did not close cleanly", slot.name)
+
+    # Inside
+
+    def _dispatch(self, slot: InstanceSlot, ticket: Ticket) -> None:
+        rows = ticket.request.batch_size
+        batch = Batch((ticket,), rows)
+        ticket.start_execution(batch, slot.instance, monotonic_ns())
+        self._executing.add(ticket)
+        slot.batch = batch
+        if self._execute_timeout_s:
+            slot.timer = self._loop.call_later(self._execute_timeout_s, self._overdue, slot, batch)
+        try:
+            slot.instance.execute(batch, slot.done)
+        except InferError as exc:
+            ticket.fail(exc)
+            self._executed(slot)
+
+    def _executed(self, slot: InstanceSlot) -> None:
+        batch, slot.batch = slot.batch, None
+        if slot.timer is not None:
+            slot.timer.cancel()
+            slot.timer = None
+        if batch is not None:
+            self._record(batch)
+            if not self._decoupled:
+                self._fail_open(batch, Internal(f"instance '{slot.name}' returned without a response to this request"))
+        if slot.state is InstanceState.FAILED and slot.reason.startswith(_OVERDUE):
+            # An instance that was only late is back.
+            self._state_changed(slot, InstanceState.READY, "")
+        elif slot.state is InstanceState.READY:
+            self._offer(slot)
+
+    def _offer(self, slot: InstanceSlot) -> None:
+        """A free instance takes the oldest request, or waits for one."""
+        if self._pending:
+            ticket = self._pending.pop()
+            self._statistics.pending -= 1
+            self._dispatch(slot, ticket)
+        else:
+            self._idle.append(slot)
+
+    def _record(self, batch: Batch) -> None:
+        start = batch.compute_start
+        if start and batch.compute_end:
+            input_end = batch.compute_input_end or start
+            output_start = batch.compute_output_start or batch.compute_end
+            self._statistics.record_batch(
+                batch.rows,
+                input_ns=max(input_end - start, 0),
+                infer_ns=max(output_start - input_end, 0),
+                output_ns=max(batch.compute_end - output_start, 0),
+            )
+
+    def _observer(self, slot: InstanceSlot) -> Callable[[InstanceState, str], None]:
+        return lambda state, reason: self._state_changed(slot, state, reason)
+
+    def _state_changed(self, slot: InstanceSlot, state: InstanceState, reason: str) -> None:
+        slot.state, slot.reason = state, reason
+        if state is InstanceState.READY:
+            if slot.batch is None and slot not in self._idle:
+                self._offer(slot)
+        else:
+            if slot in self._idle:
+                self._idle.remove(slot)
+            if not self.any_ready:
+                self._fail_pending(Unavailable(f"no instance is ready: {self.reason}"))
+        self._on_health()
+
+    def _overdue(self, slot: InstanceSlot, batch: Batch) -> None:
+        """An execution took longer than it may."""
+        slot.timer = None
+        if slot.batch is not batch:
+            return
+        reason = f"{_OVERDUE} {self._execute_timeout_s:g} s (--execute-timeout)"
+        log.error("instance '%s' %s", slot.name, reason)
+        self._state_changed(slot, InstanceState.FAILED, reason)
+        self._fail_batch(slot, Unavailable(f"instance '{slot.name}' {reason}"))
+        slot.instance.interrupt(reason)
+
+    def _fail_pending(self, error: InferError) -> None:
+        for ticket in self._pending.drain():
+            self._statistics.pending -= 1
+            ticket.fail(error)
+
+    def _fail_batch(self, slot: InstanceSlot, error: InferError) -> None:
+        if slot.batch is not None:
+            self._fail_open(slot.batch, error)
+
+    @staticmethod
+    def _fail_open(batch: Batch, error: InferError) -> None:
+        """Fail what a batch has left open; the law says that nothing leaves without a final response."""
+        for execution in batch.executions:
+            if isinstance(execution, Ticket) and execution.phase is not Phase.DONE:
+                execution.fail(error)
+
+
+_OVERDUE = "did not come back within"

@@ -1,0 +1,156 @@
+"""In-process instances: a thread each, which blocks in its runtime and hands results back with one wake-up.
+
+The thread takes work from a queue that only the loop fills. It never touches a ticket: it fills stand-ins, and the
+loop sends what they hold. A response of a decoupled model is sent at once, the others when the batch is complete.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import queue
+import threading
+from typing import TYPE_CHECKING
+
+from ...backends.api.backend import Batch, LoopInstance, ThreadInstance
+from ...backends.api.errors import BackendFailure, InferError, Internal
+from ...backends.api.response import InferenceResponse
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ...backends.api.backend import Execution
+    from ...backends.api.request import InferenceRequest
+
+log = logging.getLogger("infer.scheduling")
+
+
+class ThreadedInstance(LoopInstance):
+    """Runs a :class:`ThreadInstance` on a thread of its own and looks like a loop instance to the scheduler."""
+
+    def __init__(
+        self, name: str, instance: ThreadInstance, loop: asyncio.AbstractEventLoop, *, decoupled: bool = False
+    ) -> None:
+        self.name = name
+        self.input_device = instance.input_device
+        self._instance = instance
+        self._loop = loop
+        self._decoupled = decoupled
+        self._work: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._run, name=f"instance-{name}", daemon=True)
+        self._ended: asyncio.Future[None] = loop.create_future()
+
+    # Serving loop
+
+    async def load(self) -> None:
+        """Start the thread and bring the runtime up on it."""
+        loaded: asyncio.Future[None] = self._loop.create_future()
+        self._thread.start()
+        self._work.put(lambda: self._load(loaded))
+        await loaded
+
+    def execute(self, batch: Batch, done: Callable[[], None]) -> None:
+        """Queue the batch for the thread."""
+        self._work.put(lambda: self._execute(batch, done))
+
+    def cancel(self, execution: Execution) -> None:
+        """Nothing to tell: the instance reads ``execution.cancelled``."""
+
+    async def close(self) -> None:
+        """Let the thread finish what it holds, close the runtime there, join it."""
+        if self._thread.ident is None:
+            return
+        self._work.put(None)
+        await self._ended
+        self._thread.join()
+
+    # Instance thread
+
+    def _run(self) -> None:
+        while (task := self._work.get()) is not None:
+            task()
+        try:
+            self._instance.close()
+        except Exception:
+            log.exception("instance '%s' did not close cleanly", self.name)
+        self._loop.call_soon_threadsafe(_resolve, self._ended, None)
+
+    def _load(self, loaded: asyncio.Future[None]) -> None:
+        error: Exception | None = None
+        try:
+            self._instance.load()
+        except Exception as exc:  # noqa: BLE001  the border of a foreign runtime; the loader tells it
+            error = exc
+        self._loop.call_soon_threadsafe(_resolve, loaded, error)
+
+    def _execute(self, batch: Batch, done: Callable[[], None]) -> None:
+        executions = [_ThreadExecution(execution, self._loop, self._decoupled) for execution in batch.executions]
+        local = Batch(executions, batch.rows)
+        error: InferError | None = None
+        try:
+            self._instance.execute(local)
+        except InferError as exc:
+            error = exc
+        except Exception as exc:
+            log.exception("instance '%s' raised while it executed", self.name)
+            error = BackendFailure(f"{type(exc).__name__}: {exc}")
+        self._loop.call_soon_threadsafe(self._deliver, batch, local, executions, error, done)
+
+    # Serving loop
+
+    def _deliver(
+        self,
+        batch: Batch,
+        local: Batch,
+        executions: list[_ThreadExecution],
+        error: InferError | None,
+        done: Callable[[], None],
+    ) -> None:
+        batch.compute_start = local.compute_start
+        batch.compute_input_end = local.compute_input_end
+        batch.compute_output_start = local.compute_output_start
+        batch.compute_end = local.compute_end
+        for execution in executions:
+            for response in execution.responses:
+                execution.ticket.send(response)
+            if not execution.ended and (error is not None or not self._decoupled):
+                missing = Internal(f"instance '{self.name}' returned without a response to this request")
+                execution.ticket.send(InferenceResponse(error=error or missing))
+        done()
+
+
+class _ThreadExecution:
+    """A request as the instance's thread sees it."""
+
+    __slots__ = ("_decoupled", "_loop", "ended", "request", "responses", "ticket")
+
+    def __init__(self, ticket: Execution, loop: asyncio.AbstractEventLoop, decoupled: bool) -> None:  # noqa: FBT001
+        self.ticket = ticket
+        self.request: InferenceRequest = ticket.request
+        self.responses: list[InferenceResponse] = []
+        self.ended = False
+        self._loop = loop
+        self._decoupled = decoupled
+
+    @property
+    def cancelled(self) -> bool:
+        return self.ticket.cancelled
+
+    def send(self, response: InferenceResponse) -> None:
+        if self.ended:
+            response.release()
+            return
+        self.ended = response.final
+        if self._decoupled:
+            self._loop.call_soon_threadsafe(self.ticket.send, response)
+        else:
+            self.responses.append(response)
+
+
+def _resolve(future: asyncio.Future[None], error: Exception | None) -> None:
+    if future.done():
+        return
+    if error is None:
+        future.set_result(None)
+    else:
+        future.set_exception(error)

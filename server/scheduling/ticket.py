@@ -1,0 +1,220 @@
+"""An accepted request, from the door that let it in to its one final response.
+
+A ticket that enters leaves with exactly one final response: success, error, timeout, cancel, worker death, unload or
+shutdown. ``send`` enforces it, whoever calls it and how often: what comes after the final response is dropped and
+its buffers are given back.
+
+For a model that is not decoupled a ticket also keeps the promise of one response: data and final flag that travel
+apart are joined, and a second response is an error. So no door needs to know how a backend ends its requests.
+
+Times are monotonic nanoseconds. Statistics, traces and "why is it waiting" read the slots.
+"""
+
+from __future__ import annotations
+
+import enum
+from time import monotonic_ns
+from typing import TYPE_CHECKING, Protocol
+
+from ...backends.api.errors import Code, FailureReason, Internal
+from ...backends.api.response import InferenceResponse
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ...backends.api.backend import Batch, LoopInstance
+    from ...backends.api.errors import InferError
+    from ...backends.api.request import InferenceRequest
+    from ..observe.statistics import ModelStatistics
+
+
+class Phase(enum.IntEnum):
+    """Where a ticket is."""
+
+    PENDING = 0
+    EXECUTING = 1
+    DONE = 2
+
+
+class WaitReason(enum.Enum):
+    """Why a pending ticket waits."""
+
+    NONE = ""
+    ALL_INSTANCES_BUSY = "all instances are executing"
+    INSTANCE_RESTARTING = "the free instances are restarting"
+
+
+class TicketOwner(Protocol):
+    """The scheduler, as its tickets see it."""
+
+    def cancel(self, ticket: Ticket) -> None:
+        """The ticket was cancelled while it was pending or executing."""
+        ...
+
+    def finished(self, ticket: Ticket) -> None:
+        """The ticket has its final response."""
+        ...
+
+
+class Ticket:
+    """One accepted request. Serving loop only, but ``cancelled`` may be read anywhere.
+
+    :param on_response: gets every response, exactly one of them final.
+    """
+
+    __slots__ = (
+        "_error",
+        "_held",
+        "_on_response",
+        "_owner",
+        "_responses",
+        "batch",
+        "cancelled",
+        "decoupled",
+        "execution_start",
+        "instance",
+        "last_response",
+        "phase",
+        "queue_start",
+        "request",
+        "request_end",
+        "request_start",
+        "statistics",
+        "wait_reason",
+    )
+
+    def __init__(
+        self,
+        request: InferenceRequest,
+        statistics: ModelStatistics,
+        owner: TicketOwner,
+        on_response: Callable[[InferenceResponse], None],
+        *,
+        decoupled: bool = False,
+    ) -> None:
+        self.request = request
+        self.statistics = statistics
+        self.decoupled = decoupled
+        self.cancelled = False
+        self.phase = Phase.PENDING
+        self.wait_reason = WaitReason.NONE
+        self.batch: Batch | None = None
+        self.instance: LoopInstance | None = None
+        self.request_start = self.queue_start = monotonic_ns()
+        self.execution_start = self.request_end = self.last_response = 0
+        self._owner = owner
+        self._on_response = on_response
+        self._held: InferenceResponse | None = None
+        self._error: InferError | None = None
+        self._responses = 0
+
+    def start_execution(self, batch: Batch, instance: LoopInstance, now: int) -> None:
+        """The scheduler hands the ticket to an instance as part of ``batch``."""
+        self.batch = batch
+        self.instance = instance
+        self.execution_start = now
+        self.phase = Phase.EXECUTING
+
+    def send(self, response: InferenceResponse) -> None:
+        """Deliver a response; a final one ends the ticket, anything after it is dropped."""
+        if self.phase is Phase.DONE:
+            response.release()
+            return
+        if not self.decoupled:
+            whole = self._join(response)
+            if whole is None:
+                return
+            response = whole
+        if response.error is not None and self._error is None:
+            self._error = response.error
+        if self.decoupled:
+            self._count_response(response)
+        if response.final:
+            self._finish()
+        self._on_response(response)
+
+    def fail(self, error: InferError) -> None:
+        """End the ticket with an error."""
+        self.send(InferenceResponse(error=error))
+
+    def cancel(self) -> None:
+        """The client does not want the answer any more; the final response still comes. Idempotent."""
+        if self.phase is Phase.DONE or self.cancelled:
+            return
+        self.cancelled = True
+        self._owner.cancel(self)
+
+    def _join(self, response: InferenceResponse) -> InferenceResponse | None:
+        """The one response of a model that is not decoupled, or None while it is not complete."""
+        held = self._held
+        if held is None:
+            if response.final:
+                return response
+            self._held = response
+            return None
+        if response.final and response.is_empty:
+            self._held = None
+            held.final = True
+            return held
+        self._drop_held()
+        if response.final and response.error is not None:
+            return response
+        response.release()
+        return _wrong_count(2)
+
+    def _drop_held(self) -> None:
+        if self._held is not None:
+            self._held.release()
+            self._held = None
+
+    def _count_response(self, response: InferenceResponse) -> None:
+        now = monotonic_ns()
+        since = self.last_response or self.execution_start or self.queue_start
+        self.last_response = now
+        empty = response.is_empty
+        failed = response.error is not None
+        if not (empty and response.final and self._responses):
+            self.statistics.record_response(self._responses, now - since, failed=failed, empty=empty)
+        self._responses += 1
+
+    def _finish(self) -> None:
+        executing = self.phase is Phase.EXECUTING
+        self.phase = Phase.DONE
+        self.request_end = now = monotonic_ns()
+        error = self._error
+        if error is None:
+            self._record_success(now)
+        else:
+            self.statistics.record_failure(_reason(error, executing=executing), now - self.request_start)
+        self._owner.finished(self)
+
+    def _record_success(self, now: int) -> None:
+        batch = self.batch
+        start = self.execution_start or now
+        input_end = output_start = end = now
+        if batch is not None:
+            start = batch.compute_start or start
+            input_end = batch.compute_input_end or start
+            output_start = batch.compute_output_start or now
+            end = batch.compute_end or now
+        self.statistics.record_success(
+            self.request.batch_size,
+            total_ns=now - self.request_start,
+            queue_ns=max(start - self.queue_start, 0),
+            input_ns=max(input_end - start, 0),
+            infer_ns=max(output_start - input_end, 0),
+            output_ns=max(end - output_start, 0),
+        )
+
+
+def _reason(error: InferError, *, executing: bool) -> FailureReason:
+    """The ``reason`` a failure is counted under."""
+    if error.code is Code.CANCELLED:
+        return FailureReason.CANCELED
+    if executing and error.reason is FailureReason.OTHER:
+        return FailureReason.BACKEND
+    return error.reason
+
+
+def _wrong_count(count: int) -> InferenceResponse:
+    return InferenceResponse(error=Internal(f"expected a single response, got {count}"))

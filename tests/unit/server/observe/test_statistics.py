@@ -1,0 +1,61 @@
+"""Counters mean what Triton's mean, and a picture does not change any more."""
+
+from __future__ import annotations
+
+import pytest
+from infer.backends.api.errors import FailureReason
+from infer.server.observe.statistics import Duration, ModelStatistics
+
+
+def test_a_success_adds_its_batch_size_and_its_spans() -> None:
+    statistics = ModelStatistics("m", 3, {"team": "a"})
+    for rows in (1, 4):
+        statistics.record_success(rows, total_ns=100, queue_ns=10, input_ns=20, infer_ns=30, output_ns=40)
+    picture = statistics.snapshot()
+    assert (picture.name, picture.version, picture.metric_tags) == ("m", "3", {"team": "a"})
+    assert picture.inference_count == 5
+    assert picture.success == Duration(2, 200)
+    assert (picture.queue, picture.compute_input) == (Duration(2, 20), Duration(2, 40))
+    assert (picture.compute_infer, picture.compute_output) == (Duration(2, 60), Duration(2, 80))
+
+
+def test_a_failure_changes_nothing_but_the_failures() -> None:
+    statistics = ModelStatistics("m", 1)
+    statistics.record_failure(FailureReason.BACKEND, 50)
+    picture = statistics.snapshot()
+    assert picture.fail == Duration(1, 50)
+    assert picture.failures == {"REJECTED": 0, "CANCELED": 0, "BACKEND": 1, "OTHER": 0}
+    assert (picture.success, picture.inference_count, picture.execution_count) == (Duration(), 0, 0)
+
+
+def test_executions_are_kept_apart_by_batch_size_in_order() -> None:
+    statistics = ModelStatistics("m", 1)
+    for rows in (8, 1, 8):
+        statistics.record_batch(rows, input_ns=1, infer_ns=2, output_ns=3)
+    picture = statistics.snapshot()
+    assert picture.execution_count == 3
+    assert [(batch.batch_size, batch.compute_infer) for batch in picture.batches] == [
+        (1, Duration(1, 2)),
+        (8, Duration(2, 4)),
+    ]
+    assert picture.last_inference > 1_600_000_000_000
+
+
+@pytest.mark.parametrize(
+    ("failed", "empty", "field"), [(False, False, "success"), (True, False, "fail"), (False, True, "empty_response")]
+)
+def test_decoupled_responses_are_counted_by_their_index(failed: bool, empty: bool, field: str) -> None:
+    statistics = ModelStatistics("m", 1)
+    statistics.record_response(1, 7, failed=failed, empty=empty)
+    picture = statistics.snapshot()
+    assert [index for index, _ in picture.responses] == ["0", "1"]
+    assert getattr(picture.responses[1][1], field) == Duration(1, 7)
+
+
+def test_a_picture_is_frozen() -> None:
+    statistics = ModelStatistics("m", 1)
+    picture = statistics.snapshot()
+    statistics.record_failure(FailureReason.OTHER, 1)
+    statistics.record_success(1, total_ns=1, queue_ns=1, input_ns=1, infer_ns=1, output_ns=1)
+    assert picture.failures["OTHER"] == 0
+    assert picture.success.count == 0

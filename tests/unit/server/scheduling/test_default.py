@@ -1,0 +1,229 @@
+"""The default scheduler gives one request to one free instance, and loses none when instances or clients go."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import pytest
+from infer.backends.api.backend import Batch, InstanceState, LoopInstance
+from infer.backends.api.errors import Code, InstanceDied, Unavailable
+from infer.backends.api.request import InferenceRequest
+from infer.backends.api.response import InferenceResponse
+from infer.server.observe.statistics import ModelStatistics
+from infer.server.scheduling.default import DefaultScheduler
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+class FakeInstance(LoopInstance):
+    """An instance whose work ends when the test says so."""
+
+    def __init__(self) -> None:
+        self.work: list[tuple[Batch, Callable[[], None]]] = []
+        self.cancelled: list[object] = []
+        self.interrupted: list[str] = []
+        self.closed = False
+        self.observer: Callable[[InstanceState, str], None] = lambda state, reason: None
+
+    async def load(self) -> None:
+        return
+
+    def execute(self, batch: Batch, done: Callable[[], None]) -> None:
+        self.work.append((batch, done))
+
+    def cancel(self, execution: object) -> None:
+        self.cancelled.append(execution)
+
+    def interrupt(self, reason: str) -> None:
+        self.interrupted.append(reason)
+
+    async def close(self) -> None:
+        self.closed = True
+
+    def observe_state(self, observer: Callable[[InstanceState, str], None]) -> None:
+        self.observer = observer
+
+    def finish(self, *, respond: bool = True) -> None:
+        batch, done = self.work.pop(0)
+        batch.compute_start, batch.compute_end = 1, 2
+        if respond:
+            for execution in batch.executions:
+                execution.send(InferenceResponse())
+        done()
+
+    def die(self, reason: str) -> None:
+        work, self.work = self.work, []
+        for batch, _ in work:
+            for execution in batch.executions:
+                execution.send(InferenceResponse(error=InstanceDied(reason)))
+        self.observer(InstanceState.RESTARTING, reason)
+        for _, done in work:
+            done()
+
+
+class Bench:
+    """A scheduler over some fake instances."""
+
+    def __init__(self, instances: int = 1, **options: object) -> None:
+        self.instances = [FakeInstance() for _ in range(instances)]
+        self.statistics = ModelStatistics("m", 1)
+        self.health = 0
+        named = {f"m_0_{index}": instance for index, instance in enumerate(self.instances)}
+        loop = asyncio.get_running_loop()
+        self.scheduler = DefaultScheduler(named, self.statistics, loop, on_health=self._changed, **options)
+        self.answers: list[tuple[str, InferenceResponse]] = []
+
+    def _changed(self) -> None:
+        self.health += 1
+
+    def submit(self, request_id: str):
+        request = InferenceRequest("m", {}, request_id=request_id)
+        return self.scheduler.submit(request, lambda response: self.answers.append((request_id, response)))
+
+    @property
+    def outcomes(self) -> dict[str, Code | None]:
+        return {name: response.error.code if response.error else None for name, response in self.answers}
+
+
+@pytest.fixture
+async def bench() -> Bench:
+    return Bench()
+
+
+async def test_a_free_instance_takes_a_request_at_once(bench: Bench) -> None:
+    bench.submit("a")
+    assert len(bench.instances[0].work) == 1
+    bench.instances[0].finish()
+    assert bench.outcomes == {"a": None}
+
+
+async def test_requests_wait_for_a_busy_instance_in_their_order(bench: Bench) -> None:
+    for name in "abc":
+        bench.submit(name)
+    assert bench.statistics.pending == 2
+    for _ in range(3):
+        bench.instances[0].finish()
+    assert [name for name, _ in bench.answers] == ["a", "b", "c"]
+    assert bench.statistics.pending == 0
+    assert bench.statistics.execution_count == 3
+
+
+async def test_two_instances_execute_two_requests_at_once() -> None:
+    bench = Bench(2)
+    bench.submit("a")
+    bench.submit("b")
+    assert [len(instance.work) for instance in bench.instances] == [1, 1]
+
+
+async def test_a_cancelled_request_leaves_the_queue_with_a_response(bench: Bench) -> None:
+    bench.submit("a")
+    waiting = bench.submit("b")
+    waiting.cancel()
+    assert bench.outcomes == {"b": Code.CANCELLED}
+    bench.instances[0].finish()
+    assert len(bench.instances[0].work) == 0
+    assert bench.statistics.pending == 0
+    assert bench.scheduler.in_flight == 0
+
+
+async def test_the_instance_hears_of_the_cancel_of_what_it_executes(bench: Bench) -> None:
+    ticket = bench.submit("a")
+    ticket.cancel()
+    assert bench.instances[0].cancelled == [ticket]
+    assert bench.answers == []
+    bench.instances[0].finish()
+    assert len(bench.answers) == 1
+
+
+async def test_an_instance_that_returns_without_a_response_fails_its_request(bench: Bench) -> None:
+    bench.submit("a")
+    bench.instances[0].finish(respond=False)
+    assert bench.outcomes == {"a": Code.INTERNAL}
+
+
+async def test_requests_of_a_dead_worker_and_those_behind_it_fail_at_once(bench: Bench) -> None:
+    for name in "abc":
+        bench.submit(name)
+    bench.instances[0].die("was killed by signal 9")
+    assert bench.outcomes == {"a": Code.INTERNAL, "b": Code.UNAVAILABLE, "c": Code.UNAVAILABLE}
+    assert "was killed by signal 9" in str(bench.answers[1][1].error)
+    assert not bench.scheduler.any_ready
+    assert bench.health == 1
+
+
+async def test_a_restarted_worker_takes_requests_again(bench: Bench) -> None:
+    bench.instances[0].die("was killed")
+    with pytest.raises(Unavailable, match="was killed"):
+        bench.submit("a")
+    bench.instances[0].observer(InstanceState.READY, "")
+    bench.submit("b")
+    bench.instances[0].finish()
+    assert bench.outcomes == {"b": None}
+    assert bench.scheduler.all_ready
+
+
+async def test_the_others_go_on_when_one_of_two_workers_dies() -> None:
+    bench = Bench(2)
+    for name in "abc":
+        bench.submit(name)
+    dead, alive = (bench.instances[0], bench.instances[1])
+    dead.die("was killed")
+    assert bench.scheduler.any_ready
+    assert not bench.scheduler.all_ready
+    alive.finish()
+    alive.finish()
+    assert sorted(bench.outcomes.values(), key=str) == [Code.INTERNAL, None, None]
+
+
+async def test_drain_waits_for_the_last_answer_and_takes_nothing_more(bench: Bench) -> None:
+    bench.submit("a")
+    bench.submit("b")
+    drained = asyncio.ensure_future(bench.scheduler.drain())
+    await asyncio.sleep(0)
+    with pytest.raises(Unavailable, match="stopped accepting"):
+        bench.submit("c")
+    bench.instances[0].finish()
+    await asyncio.sleep(0)
+    assert not drained.done()
+    bench.instances[0].finish()
+    await drained
+
+
+async def test_close_answers_what_is_still_in_flight(bench: Bench) -> None:
+    bench.submit("a")
+    bench.submit("b")
+    await bench.scheduler.close()
+    assert bench.outcomes == {"a": Code.UNAVAILABLE, "b": Code.UNAVAILABLE}
+    assert bench.instances[0].closed
+    assert bench.scheduler.in_flight == 0
+
+
+async def test_an_execution_beyond_the_time_out_fails_and_shows_until_it_comes_back() -> None:
+    bench = Bench(execute_timeout_s=0.01)
+    bench.submit("a")
+    bench.submit("b")
+    while len(bench.answers) < 2:
+        await asyncio.sleep(0.005)
+    assert bench.outcomes == {"a": Code.UNAVAILABLE, "b": Code.UNAVAILABLE}
+    assert "--execute-timeout" in bench.scheduler.reason
+    assert bench.instances[0].interrupted
+    bench.instances[0].finish()
+    assert bench.scheduler.all_ready
+    bench.submit("c")
+    bench.instances[0].finish()
+    assert bench.outcomes["c"] is None
+
+
+async def test_a_decoupled_request_may_outlive_its_batch() -> None:
+    bench = Bench(decoupled=True)
+    ticket = bench.submit("a")
+    batch, done = bench.instances[0].work.pop()
+    done()
+    bench.submit("b")
+    assert len(bench.instances[0].work) == 1
+    ticket.cancel()
+    assert bench.instances[0].cancelled == [ticket]
+    batch.executions[0].send(InferenceResponse())
+    assert bench.outcomes == {"a": None}

@@ -1,0 +1,120 @@
+"""A threaded instance blocks on its own thread, never loses a request, and leaves no thread behind."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import TYPE_CHECKING
+
+import pytest
+from infer.backends.api.backend import Batch, ThreadInstance
+from infer.backends.api.errors import Code, InvalidArgument
+from infer.backends.api.request import InferenceRequest
+from infer.backends.api.response import InferenceResponse
+from infer.server.scheduling.instances import ThreadedInstance
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+class Scripted(ThreadInstance):
+    """An instance that does what the test tells it."""
+
+    def __init__(self, execute: Callable[[Batch], None], *, load: Callable[[], None] = lambda: None) -> None:
+        self._execute = execute
+        self._load = load
+        self.threads: list[str] = []
+        self.closed = False
+
+    def load(self) -> None:
+        self.threads.append(threading.current_thread().name)
+        self._load()
+
+    def execute(self, batch: Batch) -> None:
+        self.threads.append(threading.current_thread().name)
+        self._execute(batch)
+
+    def close(self) -> None:
+        self.closed = True
+
+
+class Execution:
+    """A request that remembers its responses."""
+
+    def __init__(self) -> None:
+        self.request = InferenceRequest("m", {})
+        self.cancelled = False
+        self.responses: list[InferenceResponse] = []
+
+    def send(self, response: InferenceResponse) -> None:
+        assert threading.current_thread() is threading.main_thread()
+        self.responses.append(response)
+
+
+async def run(instance: Scripted, *, decoupled: bool = False) -> list[InferenceResponse]:
+    threaded = ThreadedInstance("m_0_0", instance, asyncio.get_running_loop(), decoupled=decoupled)
+    execution = Execution()
+    await threaded.load()
+    done = asyncio.Event()
+    threaded.execute(Batch((execution,), 1), done.set)
+    await done.wait()
+    await threaded.close()
+    assert instance.closed
+    assert "instance-m_0_0" not in {thread.name for thread in threading.enumerate()}
+    return execution.responses
+
+
+async def test_load_and_execute_share_a_named_thread_and_the_loop_sends() -> None:
+    instance = Scripted(lambda batch: batch.executions[0].send(InferenceResponse(parameters={"a": 1})))
+    responses = await run(instance)
+    assert instance.threads == ["instance-m_0_0", "instance-m_0_0"]
+    assert [response.parameters for response in responses] == [{"a": 1}]
+
+
+async def test_an_exception_becomes_the_error_of_every_open_request() -> None:
+    def fail(batch: Batch) -> None:
+        raise ZeroDivisionError("division by zero")
+
+    responses = await run(Scripted(fail))
+    assert str(responses[0].error) == "ZeroDivisionError: division by zero"
+    assert responses[0].error.code is Code.INTERNAL
+
+
+async def test_an_error_of_our_vocabulary_keeps_its_code() -> None:
+    def fail(batch: Batch) -> None:
+        raise InvalidArgument("no such axis")
+
+    responses = await run(Scripted(fail))
+    assert responses[0].error.code is Code.INVALID_ARG
+
+
+async def test_a_forgotten_request_is_answered_with_an_error() -> None:
+    responses = await run(Scripted(lambda batch: None))
+    assert "without a response" in str(responses[0].error)
+
+
+async def test_decoupled_responses_arrive_in_order() -> None:
+    def respond(batch: Batch) -> None:
+        for index in range(5):
+            batch.executions[0].send(InferenceResponse(parameters={"i": index}, final=index == 4))
+
+    responses = await run(Scripted(respond), decoupled=True)
+    assert [response.parameters["i"] for response in responses] == [0, 1, 2, 3, 4]
+
+
+async def test_a_failed_load_raises_and_still_closes() -> None:
+    def fail() -> None:
+        raise RuntimeError("no such file")
+
+    instance = Scripted(lambda batch: None, load=fail)
+    threaded = ThreadedInstance("m_0_0", instance, asyncio.get_running_loop())
+    with pytest.raises(RuntimeError, match="no such file"):
+        await threaded.load()
+    await threaded.close()
+    assert instance.closed
+
+
+async def test_closing_what_was_never_loaded_does_nothing() -> None:
+    instance = Scripted(lambda batch: None)
+    await ThreadedInstance("m_0_0", instance, asyncio.get_running_loop()).close()
+    assert not instance.closed
