@@ -86,6 +86,7 @@ class Loader:
         self._backends = backends
         self._loop = loop
         self._run_blocking = run_blocking
+        self._loading: set[asyncio.Task[None]] = set()
         self._retiring: set[asyncio.Task[None]] = set()
 
     async def list_repository(self) -> tuple[str, ...]:
@@ -118,9 +119,11 @@ class Loader:
         not come up; what served before still does.
         """
         layout.check_name(name)
-        entry = self._table.entry(name)
-        async with entry.lock:
-            await self._load(entry)
+        # A task of its own: who asked may go away, and a stopping server must be able to end it.
+        task = self._loop.create_task(self._load_in_turn(self._table.entry(name)))
+        self._loading.add(task)
+        task.add_done_callback(self._loading.discard)
+        await asyncio.shield(task)
 
     async def unload(self, name: str, *, wait: bool = True) -> None:
         """Stop serving a model at once; close it when its last request has been answered.
@@ -145,7 +148,11 @@ class Loader:
             await asyncio.gather(*retired)
 
     async def close_all(self) -> None:
-        """Close every model, whatever is still in flight."""
+        """End every load, close every model, whatever is still in flight."""
+        loading = tuple(self._loading)
+        for task in loading:
+            task.cancel()
+        await asyncio.gather(*loading, return_exceptions=True)
         for entry in self._table:
             await self.unload(entry.name, wait=False)
         if self._retiring:
@@ -153,11 +160,15 @@ class Loader:
 
     # Loading
 
+    async def _load_in_turn(self, entry: ModelEntry) -> None:
+        async with entry.lock:
+            await self._load(entry)
+
     async def _load(self, entry: ModelEntry) -> None:
         name = entry.name
         try:
             plan = await self._plan(name)
-        except (InvalidArgument, InferError) as exc:
+        except InferError as exc:
             log.error("failed to load '%s': %s", name, exc)
             if not self._table.ready_versions(name):
                 entry.reason = f"{_STATUS[exc.code]}: {exc}"

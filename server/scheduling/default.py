@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from time import monotonic_ns
 from typing import TYPE_CHECKING
@@ -12,7 +13,6 @@ from .pending import PendingQueue
 from .ticket import Phase, Ticket, WaitReason
 
 if TYPE_CHECKING:
-    import asyncio
     from collections.abc import Callable, Mapping
 
     from ...backends.api.backend import LoopInstance
@@ -160,15 +160,18 @@ class DefaultScheduler:
     async def close(self) -> None:
         """Close the instances, all at once; what is still in flight fails first."""
         self.abort(Unavailable(STOPPING))
-        for slot in self.slots:
-            if slot.timer is not None:
-                slot.timer.cancel()
-            try:
-                await slot.instance.close()
-            except Exception:
-                log.exception("instance '%s' did not close cleanly", slot.name)
+        await asyncio.gather(*(self._close_slot(slot) for slot in self.slots))
 
     # Inside
+
+    @staticmethod
+    async def _close_slot(slot: InstanceSlot) -> None:
+        if slot.timer is not None:
+            slot.timer.cancel()
+        try:
+            await slot.instance.close()
+        except Exception:
+            log.exception("instance '%s' did not close cleanly", slot.name)
 
     def _dispatch(self, slot: InstanceSlot, ticket: Ticket) -> None:
         rows = ticket.request.batch_size

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("infer.scheduling")
 
+CLOSE_TIMEOUT_S = 5.0
+"""How long a thread may take to come back from its runtime when its instance is closed."""
+
 
 class ThreadedInstance(LoopInstance):
     """Runs a :class:`ThreadInstance` on a thread of its own and looks like a loop instance to the scheduler."""
@@ -57,11 +60,19 @@ class ThreadedInstance(LoopInstance):
         """Nothing to tell: the instance reads ``execution.cancelled``."""
 
     async def close(self) -> None:
-        """Let the thread finish what it holds, close the runtime there, join it."""
+        """Let the thread finish what it holds, close the runtime there, join it.
+
+        A thread that is stuck in its runtime cannot be ended; it is left behind with a word in the log.
+        """
         if self._thread.ident is None:
             return
         self._work.put(None)
-        await self._ended
+        try:
+            async with asyncio.timeout(CLOSE_TIMEOUT_S):
+                await self._ended
+        except TimeoutError:
+            log.error("instance '%s' is stuck in its runtime and is left behind", self.name)
+            return
         self._thread.join()
 
     # Instance thread

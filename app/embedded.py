@@ -1,0 +1,240 @@
+"""The in-process API: a server without doors, inside your program.
+
+::
+
+    with infer.Server("model_repository") as server:
+        result = server.infer("simple", {"INPUT0": a, "INPUT1": b})
+        result["OUTPUT0"]
+
+Requests take the same way as those of every door: looked up, checked, queued, executed, counted and cancelled alike.
+"""
+
+from __future__ import annotations
+
+import queue
+from concurrent.futures import Future
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..backends.api.errors import LoadFailed
+from ..backends.api.request import InferenceRequest
+from ..backends.api.tensor import Tensor
+from .settings import ServerSettings
+from .wiring import RunningServer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from os import PathLike
+    from types import TracebackType
+
+    from numpy.typing import NDArray
+
+    from ..backends.api.errors import InferError
+    from ..backends.api.request import ParameterValue
+    from ..backends.api.response import InferenceResponse
+    from ..server.lifecycle.states import IndexEntry
+    from ..server.observe.statistics import ModelSnapshot
+    from ..server.scheduling.ticket import Ticket
+
+
+@dataclass(frozen=True, slots=True)
+class InferResult:
+    """One response: outputs by name as numpy arrays (BYTES as object arrays of ``bytes``), and its parameters."""
+
+    outputs: Mapping[str, NDArray[Any]]
+    parameters: Mapping[str, ParameterValue]
+
+    def __getitem__(self, name: str) -> NDArray[Any]:
+        """The output of that name. Raises KeyError."""
+        return self.outputs[name]
+
+
+class Server:
+    """An inference server in this process, without ports.
+
+    :param model_repository: a folder of models, or several.
+    :param settings: further settings of ``infer serve``, named as its flags with underscores
+        (``model_control_mode="explicit"``, ``load_model=("simple",)``, ``exit_on_error=False`` …).
+
+    Use it as a context manager, or call :meth:`start` and :meth:`stop`. Methods may be called from any thread.
+    """
+
+    def __init__(
+        self, model_repository: str | PathLike[str] | Sequence[str | PathLike[str]], **settings: Any  # noqa: ANN401
+    ) -> None:
+        one = isinstance(model_repository, (str, Path)) or not hasattr(model_repository, "__iter__")
+        paths: Any = (model_repository,) if one else model_repository
+        self._settings = ServerSettings(model_repository=tuple(Path(path) for path in paths), **settings)
+        self._server: RunningServer | None = None
+
+    def __enter__(self) -> Server:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def start(self) -> None:
+        """Start and load the start-up models.
+
+        Raises LoadFailed where one fails and ``exit_on_error`` is set (the default), and InvalidArgument for a
+        repository that is none.
+        """
+        server = RunningServer(self._settings, doors=False)
+        failures = server.start()
+        if failures and self._settings.exit_on_error:
+            server.stop()
+            raise LoadFailed("failed to load all models: " + " ".join(str(error) for error in failures.values()))
+        self._server = server
+
+    def stop(self, *, timeout_s: float | None = None) -> None:
+        """Wait for requests in flight, at most ``timeout_s`` seconds (``exit_timeout_secs`` for None), and stop."""
+        server, self._server = self._server, None
+        if server is not None:
+            server.drain(self._settings.exit_timeout_secs if timeout_s is None else timeout_s)
+            server.stop()
+
+    def infer(  # noqa: PLR0913  a request's parts, all but two of them by name
+        self,
+        model_name: str,
+        inputs: Mapping[str, NDArray[Any] | Tensor],
+        *,
+        model_version: int | None = None,
+        outputs: Sequence[str] = (),
+        parameters: Mapping[str, ParameterValue] | None = None,
+        request_id: str = "",
+        timeout_s: float | None = None,
+    ) -> InferResult:
+        """Send one request and wait for its response.
+
+        Raises InferError for a refused or failed request, and TimeoutError (the request is cancelled) after
+        ``timeout_s`` seconds.
+        """
+        answer: Future[InferenceResponse] = Future()
+
+        def deliver(response: InferenceResponse) -> None:
+            if not answer.done():
+                answer.set_result(response)
+
+        request = _request(model_name, inputs, model_version, outputs, parameters, request_id)
+        ticket = self._submit(request, deliver)
+        try:
+            return _result(answer.result(timeout_s))
+        except TimeoutError:
+            self._running.serving_loop.call_soon(ticket.cancel)
+            raise
+
+    def stream(  # noqa: PLR0913  as infer
+        self,
+        model_name: str,
+        inputs: Mapping[str, NDArray[Any] | Tensor],
+        *,
+        model_version: int | None = None,
+        outputs: Sequence[str] = (),
+        parameters: Mapping[str, ParameterValue] | None = None,
+        request_id: str = "",
+    ) -> Iterator[InferResult]:
+        """Send one request and yield its responses as they come; closing the iterator cancels the request.
+
+        Raises InferError for a refused request, and while iterating where a response is an error.
+        """
+        responses: queue.SimpleQueue[InferenceResponse] = queue.SimpleQueue()
+        request = _request(model_name, inputs, model_version, outputs, parameters, request_id)
+        ticket = self._submit(request, responses.put)
+        return self._iterate(ticket, responses)
+
+    def load(self, model_name: str) -> None:
+        """Load a model, or load it anew. Raises InferError; what served before then still does."""
+        self._running.serving_loop.run(self._running.engine.load(model_name))
+
+    def unload(self, model_name: str) -> None:
+        """Stop serving a model and wait until its last request is answered."""
+        self._running.serving_loop.run(self._running.engine.unload(model_name))
+
+    @property
+    def ready(self) -> bool:
+        """Whether the server is ready."""
+        return self._server is not None and self._server.engine.ready
+
+    def is_model_ready(self, model_name: str, model_version: int | None = None) -> bool:
+        """Whether a model version serves with all its instances."""
+        return self._running.engine.is_model_ready(model_name, model_version)
+
+    def index(self) -> tuple[IndexEntry, ...]:
+        """The repository index."""
+        return self._running.engine.index()
+
+    def statistics(self, model_name: str = "", model_version: str = "") -> tuple[ModelSnapshot, ...]:
+        """Pictures of the counters. Raises InvalidArgument for a model that does not serve."""
+        return self._running.engine.statistics(model_name, model_version)
+
+    @property
+    def _running(self) -> RunningServer:
+        if self._server is None:
+            msg = "the server is not running; use it as a context manager, or call start() first"
+            raise RuntimeError(msg)
+        return self._server
+
+    def _submit(self, request: InferenceRequest, deliver: Any) -> Ticket:  # noqa: ANN401  a response callback
+        accepted: Future[Ticket] = Future()
+        engine = self._running.engine
+
+        def submit() -> None:
+            try:
+                accepted.set_result(engine.infer(request, deliver))
+            except BaseException as exc:  # noqa: BLE001  carried over to the caller's thread
+                accepted.set_exception(exc)
+
+        self._running.serving_loop.call_soon(submit)
+        return accepted.result()
+
+    def _iterate(self, ticket: Ticket, responses: queue.SimpleQueue[InferenceResponse]) -> Iterator[InferResult]:
+        try:
+            while True:
+                response = responses.get()
+                if response.error is not None:
+                    raise response.error
+                if not (response.final and response.is_empty):
+                    yield _result(response)
+                if response.final:
+                    return
+        finally:
+            if self._server is not None:
+                self._server.serving_loop.call_soon(ticket.cancel)
+
+
+def _request(  # noqa: PLR0913, PLR0917  the parts of one request
+    model_name: str,
+    inputs: Mapping[str, NDArray[Any] | Tensor],
+    model_version: int | None,
+    outputs: Sequence[str],
+    parameters: Mapping[str, ParameterValue] | None,
+    request_id: str,
+) -> InferenceRequest:
+    tensors = {
+        name: value if isinstance(value, Tensor) else Tensor.from_numpy(value) for name, value in inputs.items()
+    }
+    return InferenceRequest(
+        model_name=model_name,
+        inputs=tensors,
+        model_version=model_version,
+        request_id=request_id,
+        requested_outputs=tuple(outputs),
+        parameters=dict(parameters or {}),
+    )
+
+
+def _result(response: InferenceResponse) -> InferResult:
+    """The response as numpy; raises its error where it is one."""
+    error: InferError | None = response.error
+    if error is not None:
+        raise error
+    try:
+        # Copies, because the buffers go back to their owner.
+        outputs = {name: tensor.as_numpy().copy() for name, tensor in response.outputs.items()}
+    finally:
+        response.release()
+    return InferResult(outputs, response.parameters)

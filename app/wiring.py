@@ -1,0 +1,136 @@
+"""The composition root: the only place where the parts of a server are made and put together."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from typing import TYPE_CHECKING
+
+from .. import __version__
+from ..backends.api.errors import InferError
+from ..server.engine import Engine, EngineSettings
+from ..server.lifecycle.loader import LoaderSettings
+from ..server.loop import ServingLoop
+
+if TYPE_CHECKING:
+    from ..server.http.service import HttpService
+    from ..server.operator.service import OperatorService
+    from .settings import ServerSettings
+
+log = logging.getLogger("infer.app")
+
+
+class RunningServer:
+    """A server's parts and their life. Methods may be called from any thread but the serving loop.
+
+    Started in the order loop, doors, models, so that a taken port is found at once and health answers while models
+    load; stopped in reverse.
+    """
+
+    def __init__(self, settings: ServerSettings, *, doors: bool = True) -> None:
+        self.settings = settings
+        self.serving_loop = ServingLoop()
+        self.engine = Engine(_engine_settings(settings), self.serving_loop.loop)
+        self.http: HttpService | None = None
+        self.operator: OperatorService | None = None
+        if doors and settings.allow_http:
+            self.http = _http_service(settings, self.engine)
+        if doors and settings.allow_metrics:
+            self.operator = _operator_service(settings, self.engine)
+
+    def start(self) -> dict[str, InferError]:
+        """Start everything and load the start-up models; the models that failed, by name.
+
+        Raises InferError where a port is taken or a repository is none; everything is stopped again then.
+        """
+        self.serving_loop.start()
+        try:
+            if self.http is not None:
+                self.serving_loop.run(self.http.start())
+            if self.operator is not None:
+                self.operator.start()
+            return self.serving_loop.run(self.engine.start())
+        except BaseException:
+            self.stop()
+            raise
+
+    def drain(self, timeout_s: float) -> int:
+        """Take nothing more in and wait for the rest; the number of requests that did not make it in time."""
+        if self.http is not None:
+            self.serving_loop.run(self.http.stop_accepting())
+        return self.serving_loop.run(self.engine.drain(timeout_s))
+
+    def stop(self) -> None:
+        """Stop everything, in reverse order."""
+        self.serving_loop.run(self.engine.stop())
+        if self.operator is not None:
+            self.operator.stop()
+        if self.http is not None:
+            self.serving_loop.run(self.http.stop())
+        self.serving_loop.stop()
+
+    @property
+    def http_address(self) -> tuple[str, int] | None:
+        """Where the HTTP door listens, or None without one."""
+        return self.http.address if self.http is not None else None
+
+    @property
+    def operator_address(self) -> tuple[str, int] | None:
+        """Where the operator's door listens, or None without one."""
+        return self.operator.address if self.operator is not None else None
+
+
+def build(settings: ServerSettings) -> RunningServer:
+    """A server with its doors, not started yet."""
+    return RunningServer(settings)
+
+
+def helper_command(name: str) -> tuple[str, ...]:
+    """The command line that becomes one of the server's helper processes; a descriptor number is appended.
+
+    A single-file binary is its own interpreter and takes the subcommand directly. ``-P`` keeps the working directory
+    off ``sys.path``, where a file of the user's could shadow a module.
+    """
+    if getattr(sys, "frozen", False):
+        return (sys.executable, name)
+    return (sys.executable, "-P", "-m", "infer", name)
+
+
+def _engine_settings(settings: ServerSettings) -> EngineSettings:
+    return EngineSettings(
+        loader=LoaderSettings(
+            repositories=settings.model_repository,
+            auto_complete=settings.auto_complete_config,
+            config_name=settings.model_config_name,
+            execute_timeout_s=settings.execute_timeout,
+            parallel=settings.model_load_thread_count,
+        ),
+        server_id=settings.id,
+        version=__version__,
+        control_mode=settings.model_control_mode,
+        startup_models=settings.load_model,
+        strict_readiness=settings.strict_readiness,
+        backend_options=settings.backend_config,
+        worker_command=helper_command("_zygote"),
+    )
+
+
+def _http_service(settings: ServerSettings, engine: Engine) -> HttpService:
+    from ..server.http.service import HttpService, HttpSettings  # noqa: PLC0415  a server without doors needs no HTTP
+
+    return HttpService(
+        engine,
+        HttpSettings(
+            host=settings.http_address,
+            port=settings.http_port,
+            max_input_size=settings.http_max_input_size,
+            reuse_port=settings.reuse_http_port,
+            codec_command=helper_command("_codec"),
+        ),
+    )
+
+
+def _operator_service(settings: ServerSettings, engine: Engine) -> OperatorService:
+    from ..server.operator.service import OperatorService, OperatorSettings  # noqa: PLC0415  as above
+
+    return OperatorService(engine, OperatorSettings(host=settings.metrics_address, port=settings.metrics_port))

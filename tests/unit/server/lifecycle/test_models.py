@@ -1,0 +1,89 @@
+"""The table answers look-ups with Triton's sentences and publishes frozen views."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+from infer.backends.api.errors import Code, InferError
+from infer.server.lifecycle.models import ModelTable, ServedModel, VersionRecord
+from infer.server.lifecycle.states import UNLOADED, IndexEntry, ModelState
+
+
+def add(table: ModelTable, name: str, version: int, state: ModelState, reason: str = "", *, ready: bool = True):
+    record = VersionRecord(name, version, state, reason)
+    record.served = ServedModel(
+        record, config=None, signature=None, statistics=None, scheduler=SimpleNamespace(all_ready=ready), model=None
+    )
+    table.entry(name).versions[version] = record
+    table.publish()
+    return record
+
+
+@pytest.fixture
+def table() -> ModelTable:
+    return ModelTable()
+
+
+def test_no_version_means_the_highest_ready_one(table: ModelTable) -> None:
+    add(table, "m", 2, ModelState.READY)
+    add(table, "m", 10, ModelState.READY)
+    add(table, "m", 11, ModelState.UNAVAILABLE)
+    assert table.find("m").version == 10
+    assert table.find("m", 2).version == 2
+    assert table.ready_versions("m") == (2, 10)
+
+
+@pytest.mark.parametrize(
+    ("name", "version", "code", "sentence"),
+    [
+        ("nope", None, Code.NOT_FOUND, "Request for unknown model: 'nope' is not found"),
+        ("m", 9, Code.NOT_FOUND, "Request for unknown model: 'm' version 9 is not found"),
+        ("m", 1, Code.UNAVAILABLE, "Request for unknown model: 'm' version 1 is not at ready state"),
+        ("m", None, Code.NOT_FOUND, "Request for unknown model: 'm' has no available versions"),
+    ],
+)
+def test_a_failed_look_up_says_why(
+    table: ModelTable, name: str, version: int | None, code: Code, sentence: str
+) -> None:
+    add(table, "m", 1, ModelState.LOADING)
+    with pytest.raises(InferError) as caught:
+        table.find(name, version)
+    assert (caught.value.code, str(caught.value)) == (code, sentence)
+
+
+def test_the_index_lists_loaded_failed_and_merely_present_models(table: ModelTable) -> None:
+    add(table, "b", 1, ModelState.READY)
+    add(table, "b", 2, ModelState.UNAVAILABLE, "Internal: boom")
+    table.list_repository(["a", "b"], ["twice"])
+    assert table.index == (
+        IndexEntry("a"),
+        IndexEntry("b", "1", "READY"),
+        IndexEntry("b", "2", "UNAVAILABLE", "Internal: boom"),
+        IndexEntry("twice", state="UNAVAILABLE", reason="model appears in two or more repositories"),
+    )
+
+
+def test_a_model_whose_configuration_is_bad_shows_its_reason(table: ModelTable) -> None:
+    table.entry("m").reason = "Invalid argument: config.pbtxt:3:1"
+    table.publish()
+    assert table.index == (IndexEntry("m", "", "UNAVAILABLE", "Invalid argument: config.pbtxt:3:1"),)
+    assert not table.all_ready
+
+
+@pytest.mark.parametrize(
+    ("state", "reason", "instances", "ready"),
+    [
+        (ModelState.READY, "", True, True),
+        (ModelState.READY, "instance 'm_0_0' was killed", False, False),
+        (ModelState.LOADING, "", True, False),
+        (ModelState.UNLOADING, "", True, False),
+        (ModelState.UNAVAILABLE, UNLOADED, True, True),
+        (ModelState.UNAVAILABLE, "Internal: boom", True, False),
+    ],
+)
+def test_readiness_follows_states_and_instances(
+    table: ModelTable, state: ModelState, reason: str, instances: bool, ready: bool
+) -> None:
+    add(table, "m", 1, state, reason, ready=instances)
+    assert table.all_ready is ready
