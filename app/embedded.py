@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from os import PathLike
     from types import TracebackType
+    from typing import Self
 
     from numpy.typing import NDArray
 
@@ -61,14 +62,16 @@ class Server:
     """
 
     def __init__(
-        self, model_repository: str | PathLike[str] | Sequence[str | PathLike[str]], **settings: Any  # noqa: ANN401
+        self,
+        model_repository: str | PathLike[str] | Sequence[str | PathLike[str]],
+        **settings: Any,  # noqa: ANN401
     ) -> None:
         one = isinstance(model_repository, (str, Path)) or not hasattr(model_repository, "__iter__")
         paths: Any = (model_repository,) if one else model_repository
         self._settings = ServerSettings(model_repository=tuple(Path(path) for path in paths), **settings)
         self._server: RunningServer | None = None
 
-    def __enter__(self) -> Server:
+    def __enter__(self) -> Self:
         self.start()
         return self
 
@@ -214,9 +217,7 @@ def _request(  # noqa: PLR0913, PLR0917  the parts of one request
     parameters: Mapping[str, ParameterValue] | None,
     request_id: str,
 ) -> InferenceRequest:
-    tensors = {
-        name: value if isinstance(value, Tensor) else Tensor.from_numpy(value) for name, value in inputs.items()
-    }
+    tensors = {name: value if isinstance(value, Tensor) else Tensor.from_numpy(value) for name, value in inputs.items()}
     return InferenceRequest(
         model_name=model_name,
         inputs=tensors,

@@ -7,12 +7,12 @@ import sys
 from typing import TYPE_CHECKING
 
 from .. import __version__
-from ..backends.api.errors import InferError
 from ..server.engine import Engine, EngineSettings
 from ..server.lifecycle.loader import LoaderSettings
 from ..server.loop import ServingLoop
 
 if TYPE_CHECKING:
+    from ..backends.api.errors import InferError
     from ..server.http.service import HttpService
     from ..server.operator.service import OperatorService
     from .settings import ServerSettings

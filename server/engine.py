@@ -210,7 +210,7 @@ class Engine:
         await self._loader.list_repository()
 
     async def drain(self, timeout_s: float) -> int:
-        """Take nothing more in and wait for what is in flight; the number of requests that the time was too short for."""
+        """Take nothing more in and wait for what is in flight; the number of requests that were not done in time."""
         self.draining = True
         schedulers = [model.scheduler for model in self._table.served()]
         drains = [scheduler.wait_idle() for scheduler in schedulers]

@@ -19,7 +19,6 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
 
-from .model_config import InstanceKind, ModelConfig
 from .tensor import HOST, Device
 
 if TYPE_CHECKING:
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from .call import ModelCaller
+    from .model_config import InstanceKind, ModelConfig
     from .request import InferenceRequest
     from .response import InferenceResponse
 
@@ -140,7 +140,7 @@ class ThreadInstance(ABC):
         request of the batch that has no final response yet.
         """
 
-    def close(self) -> None:
+    def close(self) -> None:  # noqa: B027  nothing to let go of is common
         """Let go of the runtime. Called once, also after a failed load."""
 
 
@@ -164,7 +164,7 @@ class LoopInstance(ABC):
     def cancel(self, execution: Execution) -> None:
         """Tell the worker that nobody waits for this execution any more; its final response still comes."""
 
-    def interrupt(self, reason: str) -> None:
+    def interrupt(self, reason: str) -> None:  # noqa: B027  not every instance can be interrupted
         """The running execution took too long and its requests were failed: end it if that can be done.
 
         A worker process is killed and started again; an instance that cannot be interrupted does nothing, and is
@@ -175,7 +175,7 @@ class LoopInstance(ABC):
     async def close(self) -> None:
         """Finalise the model and end the worker, by force where it does not come back in time."""
 
-    def observe_state(self, observer: Callable[[InstanceState, str], None]) -> None:
+    def observe_state(self, observer: Callable[[InstanceState, str], None]) -> None:  # noqa: B027  threads do not die
         """Have ``observer(state, reason)`` called on the loop when the worker dies, is back, or is given up."""
 
 

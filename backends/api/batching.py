@@ -54,7 +54,7 @@ class StagingBuffer:
             self._memory = block[offset:]
             start = 0
         self._used = start + nbytes
-        return memoryview(self._memory[start : start + nbytes])
+        return self._memory[start : start + nbytes].data
 
 
 def gather(tensors: Sequence[Tensor], staging: StagingBuffer, *, device: Device = HOST) -> Tensor:

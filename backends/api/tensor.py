@@ -123,7 +123,7 @@ class Tensor:
             return cls(datatype, array.shape, datatypes.encode_bytes(array))
         contiguous = array if array.flags.c_contiguous else np.ascontiguousarray(array)
         # Extension dtypes such as bfloat16 have no buffer format of their own: export the bytes.
-        return cls(datatype, array.shape, memoryview(contiguous.reshape(-1).view(np.uint8)))
+        return cls(datatype, array.shape, contiguous.reshape(-1).view(np.uint8).data)
 
     def __dlpack__(self, *, stream: Any = None, **options: Any) -> Any:  # noqa: ANN401  a PyCapsule
         """A DLPack capsule over the buffer (read-only buffers are copied first).

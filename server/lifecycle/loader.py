@@ -169,7 +169,7 @@ class Loader:
         try:
             plan = await self._plan(name)
         except InferError as exc:
-            log.error("failed to load '%s': %s", name, exc)
+            log.error("failed to load '%s': %s", name, exc)  # noqa: TRY400  a sentence, not a traceback
             if not self._table.ready_versions(name):
                 entry.reason = f"{_STATUS[exc.code]}: {exc}"
                 self._table.publish()
@@ -235,9 +235,6 @@ class Loader:
         instances: dict[str, LoopInstance] = {}
         try:
             instances.update(self._instances(model, config))
-            if not instances:
-                msg = f"model '{config.name}' has no instance that executes; give an instance_group that is not passive"
-                raise InvalidArgument(msg)
             await _load_instances(instances)
         except BaseException:
             for instance in instances.values():
@@ -280,6 +277,9 @@ class Loader:
             if isinstance(made, ThreadInstance):
                 made = ThreadedInstance(spec.name, made, self._loop, decoupled=config.decoupled)
             instances[spec.name] = made
+        if not instances:
+            msg = f"model '{config.name}' has no instance that executes; give an instance_group that is not passive"
+            raise InvalidArgument(msg)
         return instances
 
     # Changing what serves

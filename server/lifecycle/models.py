@@ -197,5 +197,3 @@ class ModelTable:
 def _order(item: tuple[tuple[str, int | None], ServedModel]) -> tuple[str, int]:
     name, version = item[0]
     return (name, version or 0)
-
-

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from ...backends.api.datatypes import Datatype
 from ...backends.api.errors import InvalidArgument
 
 if TYPE_CHECKING:

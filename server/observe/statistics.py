@@ -177,7 +177,7 @@ class ModelStatistics:
         self._batches: dict[int, _BatchSpans] = {}
         self._responses: list[_ResponseSpans] = []
 
-    def record_success(
+    def record_success(  # noqa: PLR0913  the spans of a request, by name
         self, rows: int, *, total_ns: int, queue_ns: int, input_ns: int, infer_ns: int, output_ns: int
     ) -> None:
         """A request ended well; ``rows`` is its batch size, the spans are its own."""

@@ -52,7 +52,7 @@ class DefaultScheduler:
         requests fail, and it counts as not ready until it comes back.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  what a model version consists of; the options by name
         self,
         instances: Mapping[str, LoopInstance],
         statistics: ModelStatistics,

@@ -71,7 +71,9 @@ class ThreadedInstance(LoopInstance):
             async with asyncio.timeout(CLOSE_TIMEOUT_S):
                 await self._ended
         except TimeoutError:
-            log.error("instance '%s' is stuck in its runtime and is left behind", self.name)
+            log.error(  # noqa: TRY400  the time-out is the message
+                "instance '%s' is stuck in its runtime and is left behind", self.name
+            )
             return
         self._thread.join()
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING
 
-import infer
 import numpy as np
 import pytest
+
+import infer
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -63,7 +64,7 @@ def test_models_are_loaded_and_unloaded_by_name(repository: Path) -> None:
 def test_a_failed_start_raises_the_reason_and_leaves_nothing(repository: Path) -> None:
     before = set(threading.enumerate())
     (repository / "echo" / "config.pbtxt").write_text("nonsense")
-    with pytest.raises(infer.InferError, match="failed to load all models: .*config.pbtxt:1"):
+    with pytest.raises(infer.InferError, match=r"failed to load all models: .*config.pbtxt:1"):
         infer.Server(repository).start()
     with infer.Server(repository, exit_on_error=False) as server:
         assert not server.ready

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
+
 from infer.backends.api.errors import Code, InferError, Internal, LoadFailed, Unavailable
 from infer.backends.api.request import InferenceRequest
 from infer.backends.api.tensor import Tensor
@@ -15,10 +17,12 @@ from infer.server.engine import Engine, EngineSettings
 from infer.server.lifecycle.loader import LoaderSettings
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator
     from pathlib import Path
 
     from infer.backends.api.response import InferenceResponse
+
+Start = Callable[..., Engine]
 
 CONFIG = """
 backend: "identity"
@@ -37,7 +41,7 @@ def add_model(repository: Path, name: str, config: str = CONFIG, versions: tuple
 
 
 @pytest.fixture
-async def start(tmp_path: Path) -> AsyncIterator[Callable[..., Engine]]:
+async def start(tmp_path: Path) -> AsyncIterator[Start]:
     engines: list[Engine] = []
 
     def make(**settings: object) -> Engine:
@@ -62,7 +66,7 @@ async def infer(engine: Engine, it: InferenceRequest) -> InferenceResponse:
     return await answer
 
 
-async def test_every_model_is_loaded_and_answers(start, tmp_path: Path) -> None:
+async def test_every_model_is_loaded_and_answers(start: Start, tmp_path: Path) -> None:
     add_model(tmp_path, "m")
     add_model(tmp_path, "n")
     engine = start()
@@ -79,7 +83,7 @@ async def test_every_model_is_loaded_and_answers(start, tmp_path: Path) -> None:
     ]
 
 
-async def test_a_refused_request_raises_and_is_counted_at_the_door(start, tmp_path: Path) -> None:
+async def test_a_refused_request_raises_and_is_counted_at_the_door(start: Start, tmp_path: Path) -> None:
     add_model(tmp_path, "m")
     engine = start()
     await engine.start()
@@ -91,7 +95,7 @@ async def test_a_refused_request_raises_and_is_counted_at_the_door(start, tmp_pa
     assert engine.statistics("m")[0].fail.count == 0
 
 
-async def test_statistics_of_what_does_not_serve_are_refused_in_tritons_words(start, tmp_path: Path) -> None:
+async def test_statistics_of_what_does_not_serve_are_refused_in_tritons_words(start: Start, tmp_path: Path) -> None:
     add_model(tmp_path, "m")
     engine = start()
     await engine.start()
@@ -101,7 +105,7 @@ async def test_statistics_of_what_does_not_serve_are_refused_in_tritons_words(st
         engine.statistics("m", "7")
 
 
-async def test_only_the_latest_version_is_loaded_unless_the_policy_says_otherwise(start, tmp_path: Path) -> None:
+async def test_only_the_latest_version_is_loaded_unless_the_policy_says_otherwise(start: Start, tmp_path: Path) -> None:
     add_model(tmp_path, "m", versions=(1, 2, 10))
     add_model(tmp_path, "n", CONFIG + "version_policy { all {} }", versions=(1, 2))
     engine = start()
@@ -111,7 +115,7 @@ async def test_only_the_latest_version_is_loaded_unless_the_policy_says_otherwis
     assert engine.find("n").version == 2
 
 
-async def test_a_model_that_fails_shows_why_and_the_others_serve(start, tmp_path: Path) -> None:
+async def test_a_model_that_fails_shows_why_and_the_others_serve(start: Start, tmp_path: Path) -> None:
     add_model(tmp_path, "good")
     add_model(tmp_path, "typo", CONFIG.replace("max_batch_size", "max_batch_sise"))
     add_model(tmp_path, "unknown", CONFIG.replace("identity", "nonsense"))
@@ -132,14 +136,14 @@ async def test_a_model_that_fails_shows_why_and_the_others_serve(start, tmp_path
     assert [entry.name for entry in engine.index(ready_only=True)] == ["good"]
 
 
-async def test_readiness_may_look_at_the_server_only(start, tmp_path: Path) -> None:
+async def test_readiness_may_look_at_the_server_only(start: Start, tmp_path: Path) -> None:
     add_model(tmp_path, "broken", "nonsense")
     engine = start(strict_readiness=False)
     await engine.start()
     assert engine.ready
 
 
-async def test_explicit_mode_loads_what_it_is_told(start, tmp_path: Path) -> None:
+async def test_explicit_mode_loads_what_it_is_told(start: Start, tmp_path: Path) -> None:
     add_model(tmp_path, "m")
     add_model(tmp_path, "n")
     engine = start(control_mode="explicit", startup_models=("n",))
@@ -149,7 +153,7 @@ async def test_explicit_mode_loads_what_it_is_told(start, tmp_path: Path) -> Non
     assert engine.is_model_ready("m")
 
 
-async def test_unload_takes_a_model_out_and_load_brings_it_back(start, tmp_path: Path) -> None:
+async def test_unload_takes_a_model_out_and_load_brings_it_back(start: Start, tmp_path: Path) -> None:
     add_model(tmp_path, "m")
     engine = start()
     await engine.start()
@@ -164,7 +168,7 @@ async def test_unload_takes_a_model_out_and_load_brings_it_back(start, tmp_path:
     await engine.unload("never heard of")
 
 
-async def test_a_reload_that_fails_leaves_the_old_copy_serving(start, tmp_path: Path) -> None:
+async def test_a_reload_that_fails_leaves_the_old_copy_serving(start: Start, tmp_path: Path) -> None:
     add_model(tmp_path, "m")
     engine = start()
     await engine.start()
@@ -175,7 +179,7 @@ async def test_a_reload_that_fails_leaves_the_old_copy_serving(start, tmp_path: 
     assert engine.ready
 
 
-async def test_a_reload_swaps_and_the_old_copy_answers_what_it_holds(start, tmp_path: Path) -> None:
+async def test_a_reload_swaps_and_the_old_copy_answers_what_it_holds(start: Start, tmp_path: Path) -> None:
     add_model(tmp_path, "m")
     engine = start()
     await engine.start()
@@ -190,7 +194,7 @@ async def test_a_reload_swaps_and_the_old_copy_answers_what_it_holds(start, tmp_
         engine.infer(request(rows=3), pytest.fail, old)
 
 
-async def test_loads_of_many_models_run_side_by_side(start, tmp_path: Path) -> None:
+async def test_loads_of_many_models_run_side_by_side(start: Start, tmp_path: Path) -> None:
     for index in range(12):
         add_model(tmp_path, f"m{index}")
     engine = start(control_mode="explicit")
@@ -200,7 +204,7 @@ async def test_loads_of_many_models_run_side_by_side(start, tmp_path: Path) -> N
     assert len(engine.index(ready_only=True)) == 12
 
 
-async def test_a_name_that_leads_out_of_the_repository_is_refused(start, tmp_path: Path) -> None:
+async def test_a_name_that_leads_out_of_the_repository_is_refused(start: Start, tmp_path: Path) -> None:
     engine = start(control_mode="explicit")
     await engine.start()
     for name in ("", "  ", "../m", "a/b"):
@@ -216,11 +220,11 @@ def test_what_is_not_built_yet_is_refused_and_not_served_wrongly(words: str) -> 
 
     document = schema.to_document(pbtxt.parse(words, source="config.pbtxt"))
     config = config_reader.from_document(document, source="config.pbtxt", name="m")
-    with pytest.raises(LoadFailed, match="does not serve (ensembles|sequences) yet"):
+    with pytest.raises(LoadFailed, match=r"does not serve (ensembles|sequences) yet"):
         _refuse_what_is_not_built(config)
 
 
-async def test_draining_refuses_new_requests_and_keeps_calls_of_models(start, tmp_path: Path) -> None:
+async def test_draining_refuses_new_requests_and_keeps_calls_of_models(start: Start, tmp_path: Path) -> None:
     add_model(tmp_path, "m")
     engine = start()
     await engine.start()
@@ -239,12 +243,12 @@ async def test_draining_refuses_new_requests_and_keeps_calls_of_models(start, tm
 async def test_a_repository_that_is_none_is_named(tmp_path: Path) -> None:
     loader = LoaderSettings((tmp_path / "nowhere",))
     engine = Engine(EngineSettings(loader=loader), asyncio.get_running_loop())
-    with pytest.raises(InferError, match="repository path is not a valid directory.*nowhere"):
+    with pytest.raises(InferError, match=r"repository path is not a valid directory.*nowhere"):
         await engine.start()
     await engine.stop()
 
 
-async def test_stop_answers_what_is_in_flight(start, tmp_path: Path) -> None:
+async def test_stop_answers_what_is_in_flight(start: Start, tmp_path: Path) -> None:
     delay = 'parameters { key: "execute_delay_ms" value: { string_value: "50" } }'
     add_model(tmp_path, "m", CONFIG + delay + "instance_group [{ kind: KIND_CPU count: 1 }]")
     engine = start()
@@ -257,7 +261,7 @@ async def test_stop_answers_what_is_in_flight(start, tmp_path: Path) -> None:
     assert {answer.error.code for answer in answers if answer.error} == {Code.UNAVAILABLE}
 
 
-async def test_stop_ends_a_load_that_hangs(start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_stop_ends_a_load_that_hangs(start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from infer.backends.identity.backend import IdentityBackend
 
     reached = asyncio.Event()

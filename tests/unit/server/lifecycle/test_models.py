@@ -5,12 +5,15 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 import pytest
+
 from infer.backends.api.errors import Code, InferError
 from infer.server.lifecycle.models import ModelTable, ServedModel, VersionRecord
 from infer.server.lifecycle.states import UNLOADED, IndexEntry, ModelState
 
 
-def add(table: ModelTable, name: str, version: int, state: ModelState, reason: str = "", *, ready: bool = True):
+def add(
+    table: ModelTable, name: str, version: int, state: ModelState, reason: str = "", *, ready: bool = True
+) -> VersionRecord:
     record = VersionRecord(name, version, state, reason)
     record.served = ServedModel(
         record, config=None, signature=None, statistics=None, scheduler=SimpleNamespace(all_ready=ready), model=None

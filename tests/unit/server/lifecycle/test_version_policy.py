@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from infer.backends.api.errors import LoadFailed
 from infer.backends.api.model_config import VersionPolicy
 from infer.server.lifecycle.version_policy import choose

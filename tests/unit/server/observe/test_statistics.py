@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from infer.backends.api.errors import FailureReason
 from infer.server.observe.statistics import Duration, ModelStatistics
 

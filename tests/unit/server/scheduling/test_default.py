@@ -6,6 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 import pytest
+
 from infer.backends.api.backend import Batch, InstanceState, LoopInstance
 from infer.backends.api.errors import Code, InstanceDied, Unavailable
 from infer.backends.api.request import InferenceRequest
@@ -15,6 +16,8 @@ from infer.server.scheduling.default import DefaultScheduler
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from infer.server.scheduling.ticket import Ticket
 
 
 class FakeInstance(LoopInstance):
@@ -74,11 +77,14 @@ class Bench:
         loop = asyncio.get_running_loop()
         self.scheduler = DefaultScheduler(named, self.statistics, loop, on_health=self._changed, **options)
         self.answers: list[tuple[str, InferenceResponse]] = []
+        self.ended: asyncio.Future[None] = loop.create_future()
 
     def _changed(self) -> None:
         self.health += 1
+        if not self.ended.done():
+            self.ended.set_result(None)
 
-    def submit(self, request_id: str):
+    def submit(self, request_id: str) -> Ticket:
         request = InferenceRequest("m", {}, request_id=request_id)
         return self.scheduler.submit(request, lambda response: self.answers.append((request_id, response)))
 
@@ -204,8 +210,7 @@ async def test_an_execution_beyond_the_time_out_fails_and_shows_until_it_comes_b
     bench = Bench(execute_timeout_s=0.01)
     bench.submit("a")
     bench.submit("b")
-    while len(bench.answers) < 2:
-        await asyncio.sleep(0.005)
+    await bench.ended
     assert bench.outcomes == {"a": Code.UNAVAILABLE, "b": Code.UNAVAILABLE}
     assert "--execute-timeout" in bench.scheduler.reason
     assert bench.instances[0].interrupted

@@ -7,6 +7,7 @@ import threading
 from typing import TYPE_CHECKING
 
 import pytest
+
 from infer.backends.api.backend import Batch, ThreadInstance
 from infer.backends.api.errors import Code, InvalidArgument
 from infer.backends.api.request import InferenceRequest

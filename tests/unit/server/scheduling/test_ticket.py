@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from infer.backends.api.backend import Batch
 from infer.backends.api.datatypes import Datatype
 from infer.backends.api.errors import BackendFailure, Cancelled, Code, Internal, InvalidArgument, QueueFull

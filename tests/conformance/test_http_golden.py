@@ -1,0 +1,166 @@
+"""Answers recorded from a real Triton 2.51, replayed against this server.
+
+``payloads/golden/http.jsonl`` holds a request and its answer a line, in the order they were sent: loads, unloads and
+statistics build on one another. ``payloads/golden/http.toml`` lists the rows that are knowingly answered differently,
+each with its reason, and those whose feature is not served yet. Every other row must be equal, and a listed row must
+really differ, so the lists cannot go stale.
+"""
+
+from __future__ import annotations
+
+import base64
+import http.client
+import json
+import re
+import shutil
+import tomllib
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from infer.app.settings import ServerSettings
+from infer.app.wiring import build
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+GOLDEN = Path(__file__).parents[1] / "payloads" / "golden"
+LOADED = (
+    "simple", "identity_fp32", "identity_nobatch", "overridable", "identity_bytes", "repeat_int32", "bls_simple",
+    "generate_bytes", "raises",
+)  # fmt: skip
+COMPARED_HEADERS = ("content-type", "inference-header-content-length", "content-encoding")
+
+Row = dict[str, Any]
+
+
+def rows() -> list[Row]:
+    return [json.loads(line) for line in (GOLDEN / "http.jsonl").read_text().splitlines()]
+
+
+def known() -> tuple[dict[str, str], dict[str, str]]:
+    """Row name → reason, for the rows that differ and for those not served yet."""
+    document = tomllib.loads((GOLDEN / "http.toml").read_text())
+    different: dict[str, str] = {}
+    missing: dict[str, str] = {}
+    for target, groups in ((different, document["different"]), (missing, document["not_served"])):
+        for group in groups:
+            target.update(dict.fromkeys(group["rows"], group["reason"]))
+    return different, missing
+
+
+def differences(row: Row, status: int, headers: dict[str, str], body: bytes) -> list[str]:
+    """What the answer has otherwise than the recording, times and addresses aside."""
+    found: list[str] = []
+    expected_status = int(row["status"].split()[1]) if row["status"].startswith("HTTP/") else 0
+    if status != expected_status:
+        found.append(f"status {status}, recorded {expected_status}")
+    recorded = row["resp_body"].encode() if row.get("resp_body") is not None else b64(row.get("resp_body_b64"))
+    ours, theirs = comparable(body), comparable(recorded)
+    if ours != theirs:
+        found.append(f"body {ours!r:.300}, recorded {theirs!r:.300}")
+    recorded_headers = {name.lower(): value for name, value in row["resp_headers"]}
+    for name in COMPARED_HEADERS:
+        if name == "content-type" and recorded_headers.get(name) == "text/plain":
+            # Early errors go out as text/plain there; application/json is what clients look for.
+            continue
+        if name == "inference-header-content-length" and headers.get(name) and recorded_headers.get(name):
+            continue
+        if headers.get(name) != recorded_headers.get(name):
+            found.append(f"header {name} {headers.get(name)!r}, recorded {recorded_headers.get(name)!r}")
+    return found
+
+
+def b64(text: str | None) -> bytes:
+    return base64.b64decode(text) if text else b""
+
+
+def comparable(body: bytes) -> object:
+    """A body without what no two runs share: nanoseconds, line numbers of tracebacks."""
+    head, tail = body, b""
+    try:
+        document = json.loads(head)
+    except ValueError:
+        end = body.rfind(b"}") + 1
+        try:
+            document, tail = json.loads(body[:end]), body[end:]
+        except ValueError:
+            return body
+    return (normal(document), tail)
+
+
+def normal(value: object) -> object:
+    if isinstance(value, dict):
+        return {
+            key: 0 if key in ("ns", "last_inference") else "" if key == "version" and "." in str(item) else normal(item)
+            for key, item in value.items()
+        }
+    if isinstance(value, list):
+        return [normal(item) for item in value]
+    if isinstance(value, str):
+        return re.sub(r"\n\nAt:\n.*", "", value, flags=re.DOTALL)
+    return value
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, int]]:
+    repository = tmp_path_factory.mktemp("golden") / "models"
+    shutil.copytree(GOLDEN / "models", repository)
+    for name in ("bls_loop", "empty_dir", "seq"):
+        (repository / name).mkdir()
+    settings = ServerSettings(
+        model_repository=(repository,), model_control_mode="explicit", load_model=LOADED,
+        http_address="127.0.0.1", http_port=0, allow_metrics=False,
+    )  # fmt: skip
+    server = build(settings)
+    failures = server.start()
+    assert failures == {}
+    yield server.http_address
+    server.stop()
+
+
+def send(address: tuple[str, int], row: Row) -> tuple[int, dict[str, str], bytes]:
+    connection = http.client.HTTPConnection(*address, timeout=20)
+    headers = {name: value for name, value in (row["headers"] or {}).items() if value is not None}
+    try:
+        connection.putrequest(row["method"], row["path"], skip_accept_encoding=True)
+        body = b64(row["body_b64"])
+        given = {name.lower() for name in headers}
+        for name, value in headers.items():
+            connection.putheader(name, value)
+        has_body = row["body_b64"] is not None or row["method"] in ("POST", "PUT", "PATCH")
+        if has_body and not given & {"content-length", "transfer-encoding"}:
+            connection.putheader("Content-Length", str(len(body)))
+        connection.endheaders(body or None)
+        answer = connection.getresponse()
+        return answer.status, {name.lower(): value for name, value in answer.getheaders()}, answer.read()
+    finally:
+        connection.close()
+
+
+def test_every_recorded_answer_is_equal_or_listed_with_its_reason(
+    address: tuple[str, int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    different, missing = known()
+    unexpected: list[str] = []
+    stale: list[str] = []
+    equal = 0
+    recorded = rows()
+    names = {row["name"] for row in recorded}
+    for row in recorded:
+        name = row["name"]
+        found = differences(row, *send(address, row))
+        listed = different.get(name) or missing.get(name)
+        if not found:
+            equal += 1
+            if listed and name in different:
+                stale.append(name)
+        elif not listed:
+            unexpected.append(f"{name}: {'; '.join(found)}")
+    with capsys.disabled():
+        counts = f"{equal} equal, {len(different)} knowingly different, {len(missing)} not yet served"
+        print(f"\ngolden HTTP rows: {len(recorded)} replayed, {counts}")  # noqa: T201  the counts are what this test is read for
+    assert unexpected == []
+    assert stale == [], "listed as different, but equal by now"
+    assert set(different) | set(missing) <= names
