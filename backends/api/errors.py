@@ -124,4 +124,4 @@ class InstanceDied(Internal):
 class LoadFailed(InferError):
     """A model version could not be brought up; the message is the reason shown in the index."""
 
-    code = Code.INVALID_ARG
+    code = Code.INTERNAL

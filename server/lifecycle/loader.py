@@ -175,7 +175,7 @@ class Loader:
                 self._table.publish()
             if isinstance(exc, LoadFailed):
                 msg = f"load failed for model '{name}': {exc}"
-                raise LoadFailed(msg) from exc
+                raise LoadFailed(msg, code=Code.INVALID_ARG) from exc
             msg = f"failed to load '{name}', failed to poll from model repository: {exc}"
             raise Internal(msg) from exc
         entry.reason = ""
@@ -190,7 +190,7 @@ class Loader:
             await self._abandon(entry, outcomes)
             reasons = "".join(f"version {r.version} is at UNAVAILABLE state: {r.reason};\n" for r in failed)
             msg = f"load failed for model '{name}': {reasons}"
-            raise LoadFailed(msg)
+            raise LoadFailed(msg, code=Code.INVALID_ARG)
         self._swap(entry, [outcome for outcome in outcomes if isinstance(outcome, ServedModel)])
 
     async def _plan(self, name: str) -> _Plan:

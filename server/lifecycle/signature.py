@@ -10,13 +10,14 @@ import math
 from typing import TYPE_CHECKING
 
 from ...backends.api.errors import InvalidArgument
+from ...backends.api.reshape import reshaped
+from ...backends.api.tensor import Tensor
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from ...backends.api.model_config import ModelConfig, TensorSpec
     from ...backends.api.request import InferenceRequest
-    from ...backends.api.tensor import Tensor
 
 MAX_COUNT = 2**63 - 1
 """The most elements or bytes that a tensor may claim: what an int64 holds."""
@@ -33,6 +34,7 @@ class ModelSignature:
 
     __slots__ = (
         "_names",
+        "_reshaped",
         "_specs",
         "batching",
         "decoupled",
@@ -57,6 +59,9 @@ class ModelSignature:
         self.labels: dict[str, tuple[str, ...]] = dict(labels or {})
         self._names = frozenset(self.inputs)
         self._specs = self.inputs
+        self._reshaped = tuple(
+            (spec.name, spec.dims, spec.reshape) for spec in config.inputs if spec.reshape is not None
+        )
 
     def full_shape(self, spec: TensorSpec) -> list[int]:
         """The shape shown in metadata: the dims, after a -1 for the batch where the model batches."""
@@ -74,6 +79,19 @@ class ModelSignature:
         request.batch_size = self._check_batch(request) if self.batching else 1
         for name, tensor in inputs.items():
             self._check_tensor(request, self._specs[name], tensor)
+        if self._reshaped:
+            self._reshape(request)
+
+    def _reshape(self, request: InferenceRequest) -> None:
+        """Give the backend the shapes it wants in place of those that clients see."""
+        for name, dims, reshape in self._reshaped:
+            tensor = request.inputs.get(name)
+            if tensor is not None:
+                shape = reshaped(tensor.shape, dims, reshape, batching=self.batching)
+                # Another tensor over the same buffer, because the caller may use its own again.
+                request.inputs[name] = Tensor(
+                    tensor.datatype, shape, tensor.buffer, device=tensor.device, release=tensor.release
+                )
 
     def _check_names(self, request: InferenceRequest) -> None:
         """Number and names of the inputs, where they are not simply all of them."""
@@ -109,7 +127,7 @@ class ModelSignature:
         if batch > self.max_batch_size:
             msg = f"inference request batch-size must be <= {self.max_batch_size} for '{self.name}'"
             raise _refusal(request, msg)
-        return batch if batch > 0 else 1
+        return max(batch, 1)
 
     def _check_tensor(self, request: InferenceRequest, spec: TensorSpec, tensor: Tensor) -> None:
         if tensor.datatype is not spec.datatype:
@@ -127,7 +145,8 @@ class ModelSignature:
                 f"Expected {_brackets(self.full_shape(spec))}, got {_brackets(tensor.shape)}. {note}"
             )
             raise _refusal(request, msg)
-        count = math.prod(tensor.shape) if tensor.shape else 0
+        # A batch of no rows is no batch: it is expected to hold one, as Triton has it.
+        count = request.batch_size * math.prod(shape) if self.batching else math.prod(shape) if shape else 0
         itemsize = tensor.datatype.itemsize
         if not itemsize:
             self._check_elements(request, spec.name, tensor, count)

@@ -80,6 +80,7 @@ def test_a_refusal_names_the_request_or_says_that_it_has_no_name() -> None:
             "unexpected shape for input 'A' for model 'm'. Expected [-1,16], got [1,8]. NOTE: Setting a non-zero",
         ),
         ({"A": int32(1, 4, 4), "B": int32(1, 16)}, "Expected [-1,16], got [1,4,4]. "),
+        ({"A": int32(0, 16), "B": int32(0, 16)}, "byte size mismatch for input 'A' for model 'm'. Expected 64, got 0"),
         (
             {"A": raw((1, 16), b"\0" * 60), "B": int32(1, 16)},
             "input byte size mismatch for input 'A' for model 'm'. Expected 64, got 60",
