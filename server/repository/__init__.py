@@ -1,0 +1,1 @@
+"""Model repositories: folders, versions, config.pbtxt, and what a configuration means once it is complete."""

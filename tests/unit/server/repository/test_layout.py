@@ -1,0 +1,112 @@
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+import pytest
+
+from infer.backends.api.errors import InvalidArgument, NotFound
+from infer.server.repository.layout import DuplicateName, ModelFolder, check_name, find, scan, version_entries
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def make(root: Path, *folders: str) -> Path:
+    for folder in folders:
+        (root / folder).mkdir(parents=True)
+    return root
+
+
+def test_every_folder_of_a_repository_is_a_model_with_its_versions_in_numeric_order(tmp_path: Path) -> None:
+    make(tmp_path, "b/2", "b/10", "b/1", "a", ".git/1", "..data", "__pycache__")
+    (tmp_path / "README.md").write_text("no model")
+    assert scan([tmp_path]) == [
+        ModelFolder("a", tmp_path / "a", (), tmp_path),
+        ModelFolder("b", tmp_path / "b", (1, 2, 10), tmp_path),
+    ]
+
+
+def test_a_model_that_is_a_link_to_a_folder_is_found(tmp_path: Path) -> None:
+    make(tmp_path, "elsewhere/1", "repository")
+    (tmp_path / "repository" / "linked").symlink_to(tmp_path / "elsewhere")
+    assert find([tmp_path / "repository"], "linked").versions == (1,)
+
+
+@pytest.mark.parametrize(
+    ("name", "remark"),
+    [
+        ("003", "contains leading zeros"),
+        ("abc", "fails to convert to integral number"),
+        ("-1", "fails to convert to integral number"),
+        ("1.0", "fails to convert to integral number"),
+        ("²", "fails to convert to integral number"),
+        ("9223372036854775808", "is larger than 9223372036854775807"),
+        ("00", "contains leading zeros"),
+    ],
+)
+def test_a_folder_that_only_looks_like_a_version_is_ignored_with_a_warning(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, name: str, remark: str
+) -> None:
+    make(tmp_path, f"m/{name}", "m/0")
+    with caplog.at_level(logging.WARNING):
+        assert find([tmp_path], "m").versions == (0,)
+    assert f"ignore version directory '{name}' which {remark}" in caplog.text
+
+
+def test_helper_folders_and_files_of_a_model_are_no_versions_and_no_warning(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    make(tmp_path, "m/1", "m/configs", "m/warmup", "m/initial_state", "m/__pycache__", "m/.ipynb_checkpoints")
+    (tmp_path / "m" / "train.py").write_text("")
+    (tmp_path / "m" / "2").write_text("a file named with a number")
+    with caplog.at_level(logging.WARNING):
+        assert find([tmp_path], "m").versions == (1,)
+    assert not caplog.records
+
+
+def test_one_name_in_two_repositories_is_a_duplicate_that_names_both_places(tmp_path: Path) -> None:
+    make(tmp_path, "one/m/1", "two/m/1", "two/n")
+    repositories = [tmp_path / "one", tmp_path / "two"]
+    duplicate, other = scan(repositories)
+    assert isinstance(duplicate, DuplicateName)
+    assert duplicate.paths == (tmp_path / "one" / "m", tmp_path / "two" / "m")
+    assert duplicate.reason == "model appears in two or more repositories"
+    assert other.name == "n"
+    with pytest.raises(InvalidArgument, match=r"model 'm' appears in two or more repositories: .*one/m.*two/m"):
+        find(repositories, "m")
+
+
+def test_a_repository_given_twice_is_one_repository(tmp_path: Path) -> None:
+    make(tmp_path, "m/1")
+    (tmp_path / "link").symlink_to(tmp_path)
+    assert find([tmp_path, tmp_path / ".", tmp_path / "link"], "m").versions == (1,)
+
+
+def test_a_repository_that_is_no_folder_is_refused_by_name(tmp_path: Path) -> None:
+    with pytest.raises(InvalidArgument, match=r"repository path is not a valid directory: .*nowhere"):
+        scan([tmp_path / "nowhere"])
+
+
+def test_an_unknown_model_is_not_found_and_the_places_looked_at_are_named(tmp_path: Path) -> None:
+    with pytest.raises(NotFound, match=f"no folder 'ghost' in model repository '{tmp_path}'"):
+        find([tmp_path], "ghost")
+
+
+@pytest.mark.parametrize("name", ["../secret", "a/b", "..", "a\\b", "a\0b"])
+def test_a_name_that_leads_out_of_the_repository_is_refused(name: str) -> None:
+    with pytest.raises(InvalidArgument, match="must not contain path traversal characters"):
+        check_name(name)
+
+
+@pytest.mark.parametrize("name", ["", "  ", "\n"])
+def test_an_empty_name_is_refused(name: str) -> None:
+    with pytest.raises(InvalidArgument, match="Model name cannot be empty"):
+        check_name(name)
+
+
+def test_the_entries_of_the_lowest_version_tell_folders_from_files(tmp_path: Path) -> None:
+    make(tmp_path, "m/10", "m/2/model.onnx", "none")
+    (tmp_path / "m" / "2" / "labels.txt").write_text("")
+    assert version_entries(find([tmp_path], "m")) == ("labels.txt", "model.onnx/")
+    assert version_entries(find([tmp_path], "none")) == ()
