@@ -1,0 +1,170 @@
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from infer.backends.api.errors import InvalidArgument, LoadFailed
+from infer.backends.onnxruntime.backend import OnnxRuntimeBackend
+from infer.backends.onnxruntime.completion import completed
+from infer.backends.onnxruntime.graph import Graph, GraphTensor, check
+from infer.server.repository.autofill import complete
+from infer.server.repository.config_reader import from_document
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from infer.backends.api.model_config import ModelConfig
+
+
+def graph(inputs: dict[str, Any], outputs: dict[str, Any], optional: dict[str, Any] | None = None) -> Graph:
+    """Tensors by name; each its shape, FP32, or (type name, shape)."""
+
+    def tensors(entries: dict[str, Any]) -> dict[str, GraphTensor]:
+        pairs = {
+            name: entry if isinstance(entry, tuple) else ("tensor(float)", entry) for name, entry in entries.items()
+        }
+        return {name: GraphTensor.of(name, kind, shape) for name, (kind, shape) in pairs.items()}
+
+    return Graph(tensors(inputs), tensors(outputs), tensors(optional or {}))
+
+
+def config(**fields: object) -> ModelConfig:
+    return from_document({"name": "m", "backend": "onnxruntime", **fields}, source="m")
+
+
+BATCHABLE = graph({"x": [None, 3]}, {"y": ["n", 2]})
+FIXED = graph({"x": [1, 3]}, {"y": ["n", 2]})
+
+
+def test_a_batchable_graph_gets_the_default_batch_size_and_a_batcher_with_a_warning(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with caplog.at_level(logging.WARNING):
+        done = complete(completed(config(), BATCHABLE, 4))
+    assert done.max_batch_size == 4
+    assert done.document["dynamic_batching"]["preferred_batch_size"] == [4]
+    assert [spec.dims for spec in (*done.inputs, *done.outputs)] == [(3,), (2,)]
+    assert "autofilled max_batch_size to 4 for model 'm'" in caplog.text
+
+
+def test_a_batch_size_that_is_given_stays_and_one_of_1_needs_no_batcher() -> None:
+    assert completed(config(max_batch_size=16), BATCHABLE, 4).max_batch_size == 16
+    assert completed(config(max_batch_size=1), BATCHABLE, 4).scheduling == ""
+    assert completed(config(), BATCHABLE, 1).scheduling == ""
+    assert completed(config(), BATCHABLE, 0).inputs[0].dims == (-1, 3)
+
+
+def test_a_scheduler_that_is_chosen_stays() -> None:
+    assert completed(config(sequence_batching={}), BATCHABLE, 4).scheduling == "sequence_batching"
+
+
+def test_a_graph_with_a_fixed_first_dimension_keeps_its_whole_shape() -> None:
+    done = completed(config(), FIXED, 4)
+    assert (done.max_batch_size, done.scheduling) == (0, "")
+    assert [spec.dims for spec in (*done.inputs, *done.outputs)] == [(1, 3), (-1, 2)]
+
+
+def test_batches_of_a_graph_that_cannot_batch_are_refused() -> None:
+    with pytest.raises(LoadFailed) as caught:
+        completed(config(max_batch_size=8), FIXED, 4)
+    assert str(caught.value).startswith(
+        "autofill failed for model 'm': model does not support batching while non-zero max_batch_size is specified (8)"
+    )
+
+
+def test_only_the_side_that_is_missing_is_filled() -> None:
+    given = config(max_batch_size=2, input=[{"name": "x", "data_type": "TYPE_FP32", "dims": [3]}])
+    done = completed(given, BATCHABLE, 4)
+    assert done.document["input"] == given.document["input"]
+    assert done.outputs[0].name == "y"
+
+
+def test_a_type_without_a_wire_form_is_refused_with_the_way_out() -> None:
+    zipmap = graph({"x": [None, 3]}, {"p": ("seq(map(int64,tensor(float)))", [None])})
+    with pytest.raises(LoadFailed, match=r"'p': type seq\(map.* cannot be served.*zipmap=False"):
+        completed(config(), zipmap, 4)
+
+
+def io(dims: list[int], *, kind: str = "TYPE_FP32", out: str = "y", **fields: object) -> dict[str, Any]:
+    return {
+        "input": [{"name": "x", "data_type": kind, "dims": dims}],
+        "output": [{"name": out, "data_type": "TYPE_FP32", "dims": [2]}],
+        "max_batch_size": 4,
+        **fields,
+    }
+
+
+@pytest.mark.parametrize(
+    ("fields", "phrase"),
+    [
+        (
+            {"input": []},
+            "unable to load model 'm', configuration expects 0 inputs, model provides 1; not configured: x",
+        ),
+        (
+            {"input": [{"name": "z", "data_type": "TYPE_FP32", "dims": [3]}]},
+            "unexpected inference input 'z', allowed inputs are: x",
+        ),
+        ({"out": "z"}, "unexpected inference output 'z', allowed outputs are: y"),
+        (
+            {"kind": "TYPE_INT32"},
+            "configuration expects datatype TYPE_INT32 for tensor 'x', model provides TYPE_FP32",
+        ),
+        (
+            {"dims": [3, 1]},
+            (
+                "model 'm', tensor 'x': the model expects 2 dimensions (shape [-1,3]) but the model configuration "
+                "specifies 3 dimensions (an initial batch dimension because max_batch_size > 0 plus the explicit "
+                "tensor dimensions, shape [-1,3,1])"
+            ),
+        ),
+        (
+            {"dims": [4]},
+            "the model expects 2 dimensions (shape [-1,3]) but the model configuration specifies 2 dimensions",
+        ),
+        ({"dims": [-1]}, "the model expects 2 dimensions (shape [-1,3]) but"),
+        (
+            {"max_batch_size": 0},
+            "but the model configuration specifies 1 dimensions (shape [2])",
+        ),
+    ],
+)
+def test_a_config_that_contradicts_the_graph_is_refused_with_both_sides(fields: dict[str, Any], phrase: str) -> None:
+    with pytest.raises(LoadFailed) as caught:
+        check(config(**io(**{"dims": [3], **fields})), BATCHABLE)
+    assert phrase in str(caught.value)
+
+
+def test_batches_of_a_tensor_with_a_fixed_first_dimension_are_refused_at_load() -> None:
+    with pytest.raises(LoadFailed, match=r"for the model to support batching .* expected by the model is \[1,3\]"):
+        check(config(**io([3])), FIXED)
+
+
+def test_a_config_may_fix_what_the_graph_leaves_open_and_leave_outputs_out() -> None:
+    open_graph = graph({"x": [None, None]}, {"y": [None, None], "other": [None]})
+    check(config(**io([3])), open_graph)
+
+
+def test_control_inputs_of_a_sequence_batcher_count_as_configured() -> None:
+    with_control = graph({"x": [None, 3], "START": [None, 1]}, {"y": [None, 2]})
+    check(config(**io([3]), sequence_batching={"control_input": [{"name": "START"}]}), with_control)
+
+
+def test_the_default_batch_size_is_a_backend_option(drive: Callable[..., Any], onnx_file: Callable[..., Any]) -> None:
+    onnx_file([("x", "FLOAT", ["n", 2])], [("y", "FLOAT", ["n", 2])], [("Neg", ["x"], ["y"], {})])
+    assert drive(OnnxRuntimeBackend, **{"default-max-batch-size": "8"}).completed().max_batch_size == 8
+
+
+def test_a_default_batch_size_that_is_no_number_is_refused(
+    drive: Callable[..., Any], onnx_file: Callable[..., Any]
+) -> None:
+    onnx_file([("x", "FLOAT", ["n", 2])], [("y", "FLOAT", ["n", 2])], [("Neg", ["x"], ["y"], {})])
+    with pytest.raises(InvalidArgument, match="default-max-batch-size must be an integer >= 0, not 'many'"):
+        drive(OnnxRuntimeBackend, **{"default-max-batch-size": "many"}).completed()
+
+
+def test_a_config_with_both_sides_is_not_completed_and_the_file_not_opened(drive: Callable[..., Any]) -> None:
+    driver = drive(OnnxRuntimeBackend)
+    assert driver.completed(**io([3])).max_batch_size == 4
