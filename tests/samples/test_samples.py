@@ -1,0 +1,80 @@
+"""Every folder of ``model_repository`` loads and answers through the real server."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+import infer
+from infer.server.repository import layout
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+REPOSITORY = Path(__file__).parents[2] / "model_repository"
+NAMES = [entry.name for entry in layout.scan([REPOSITORY])]
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[infer.Server]:
+    with infer.Server(model_repository=REPOSITORY) as running:
+        yield running
+
+
+def test_the_samples_are_those_of_the_readme() -> None:
+    readme = (REPOSITORY / "README.md").read_text(encoding="utf-8")
+    assert [name for name in NAMES if f"| `{name}` |" not in readme] == []
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_sample_is_ready(server: infer.Server, name: str) -> None:
+    assert server.is_model_ready(name)
+
+
+def test_simple_adds_and_subtracts_in_batches(server: infer.Server) -> None:
+    left = np.arange(48, dtype=np.int32).reshape(3, 16)
+    right = np.full((3, 16), 5, np.int32)
+    result = server.infer("simple", {"INPUT0": left, "INPUT1": right})
+    np.testing.assert_array_equal(result["OUTPUT0"], left + right)
+    np.testing.assert_array_equal(result["OUTPUT1"], left - right)
+
+
+def test_identity_sends_back_what_it_gets_and_zeros_for_the_rest(server: infer.Server) -> None:
+    text = np.array(["größer".encode(), b"", b"\x00\xff"], dtype=object)
+    numbers = np.array([[1.5, np.inf], [-0.0, 3.0]], np.float32)
+    result = server.infer("identity", {"INPUT0": text, "INPUT1": numbers})
+    assert result["OUTPUT0"].tolist() == text.tolist()
+    np.testing.assert_array_equal(result["OUTPUT1"], numbers)
+    assert result["OUTPUT2"].tolist() == [False]
+    assert result.parameters["param1"] == 42
+
+
+def test_digits_names_more_than_95_percent_of_the_held_out_digits(server: infer.Server) -> None:
+    train = _script("digits/train.py")
+    _, images, _, digits = train.split()
+    labels = (REPOSITORY / "digits" / "labels.txt").read_text(encoding="utf-8").split()
+    answers: list[int] = []
+    for start in range(0, len(images), 64):
+        probabilities = server.infer("digits", {"image": images[start : start + 64]})["probabilities"]
+        assert probabilities.dtype == np.float32
+        np.testing.assert_allclose(probabilities.sum(axis=1), 1, rtol=1e-5)
+        answers += probabilities.argmax(axis=1).tolist()
+    assert len(labels) == 10
+    assert np.mean(np.array(answers) == digits) > 0.95
+
+
+def test_the_digits_file_is_small() -> None:
+    assert (REPOSITORY / "digits" / "1" / "model.onnx").stat().st_size < 1_000_000
+
+
+def _script(path: str) -> Any:
+    spec = importlib.util.spec_from_file_location("sample_script", REPOSITORY / path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
