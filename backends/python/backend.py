@@ -1,0 +1,173 @@
+"""The Python backend: models written as a class ``TritonPythonModel`` in ``model.py``, each instance a process."""
+
+from __future__ import annotations
+
+import copy
+import json
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from ..api.backend import Backend, BackendContext, InstanceSpec, Model, ModelFiles
+from ..api.errors import Internal, InvalidArgument, LoadFailed
+from ..api.model_config import ModelConfig
+from .instance import PythonInstance, RestartPolicy, WorkerSetup
+from .process import Zygote
+from .worker import frames
+from .worker.frames import Frame, Kind
+
+if TYPE_CHECKING:
+    import asyncio
+
+    from .channel import Channel
+
+_SCHEDULERS = ("dynamic_batching", "sequence_batching", "ensemble_scheduling")
+
+
+class PythonBackend(Backend):
+    """Workers forked from one zygote.
+
+    Options: ``stub-timeout-seconds`` (how long finalize may take, 30), ``execute-timeout`` (seconds after which a
+    worker that does not come back from execute is ended, 0 for never).
+    """
+
+    name: ClassVar[str] = "python"
+    default_model_filename: ClassVar[str] = "model.py"
+
+    restart_policy: RestartPolicy = RestartPolicy()
+
+    def __init__(self, context: BackendContext) -> None:
+        super().__init__(context)
+        self.zygote = Zygote(context)
+        self.finalize_timeout = _seconds(context, "stub-timeout-seconds", 30.0)
+        self.execute_timeout = _seconds(context, "execute-timeout", 0.0)
+
+    async def stop(self) -> None:
+        """End the zygote."""
+        await self.zygote.stop()
+
+    async def auto_complete(self, config: ModelConfig, files: ModelFiles) -> ModelConfig:
+        """Ask the model's ``auto_complete_config`` in a worker that is thrown away afterwards."""
+        args = {"model_config": json.dumps(config.document), "model_name": config.name}
+        hello = self._hello(config, files, "auto_complete", args)
+        labels = {"model": config.name, "version": files.version, "instance": ""}
+        worker = await self.zygote.spawn(f"{config.name}_autocomplete", labels)
+        answer: asyncio.Future[dict[str, Any]] = self.context.loop.create_future()
+
+        def take(frame: Frame, _: Channel) -> None:
+            if frame.kind == Kind.STATE and not answer.done():
+                answer.set_result(json.loads(frame.payload))
+
+        def died(reason: str) -> None:
+            if not answer.done():
+                answer.set_exception(LoadFailed(reason))
+
+        worker.on_frame, worker.on_death = take, died
+        worker.channel.send(frames.pack_json(Kind.HELLO, 0, hello))
+        try:
+            state = await answer
+        finally:
+            worker.kill("its work is done")
+            await worker.gone.wait()
+        if state["state"] != "CONFIG":
+            raise LoadFailed(state["reason"])
+        return merge_completed(config, state["document"])
+
+    async def load(self, config: ModelConfig, files: ModelFiles) -> Model:
+        """Check that the file is there; the workers import it."""
+        path = files.version_dir / (config.default_model_filename or self.default_model_filename)
+        if not await self.context.run_blocking(path.is_file):
+            msg = f"Python model file not found in '{path}'"
+            raise LoadFailed(msg)
+        return PythonModel(self, config, files)
+
+    def worker_setup(self, config: ModelConfig, files: ModelFiles, spec: InstanceSpec) -> WorkerSetup:
+        """What the worker of one instance is told."""
+        args = {
+            "model_config": json.dumps(config.document),
+            "model_instance_kind": spec.kind.value.removeprefix("KIND_"),
+            "model_instance_name": spec.name,
+            "model_instance_device_id": str(spec.device_id),
+            "model_repository": str(files.model_dir.absolute()),
+            "model_version": str(files.version),
+            "model_name": config.name,
+        }
+        return WorkerSetup(
+            name=spec.name,
+            hello=self._hello(config, files, "serve", args),
+            labels={"model": config.name, "version": files.version, "instance": spec.name},
+            decoupled=config.decoupled,
+            finalize_timeout=self.finalize_timeout,
+            execute_timeout=self.execute_timeout,
+            restart=self.restart_policy,
+        )
+
+    def _hello(self, config: ModelConfig, files: ModelFiles, mode: str, args: dict[str, str]) -> dict[str, Any]:
+        path = files.version_dir.absolute() / (config.default_model_filename or self.default_model_filename)
+        return {
+            "protocol": frames.PROTOCOL,
+            "mode": mode,
+            "model_path": str(path),
+            "model_dir": str(files.model_dir.absolute()),
+            "args": args,
+            "decoupled": config.decoupled,
+            "outputs": [spec.name for spec in config.outputs],
+        }
+
+
+class PythonModel(Model):
+    """One version of a Python model."""
+
+    def __init__(self, backend: PythonBackend, config: ModelConfig, files: ModelFiles) -> None:
+        self.config = config
+        self._backend = backend
+        self._files = files
+
+    def create_instance(self, spec: InstanceSpec) -> PythonInstance:
+        """An instance; its worker is spawned by its ``load``."""
+        setup = self._backend.worker_setup(self.config, self._files, spec)
+        return PythonInstance(self._backend.context, self._backend.zygote, setup)
+
+
+def merge_completed(config: ModelConfig, completed: dict[str, Any]) -> ModelConfig:
+    """The configuration with what counts of a model's answer: batch size, inputs, outputs, decoupled, scheduler.
+
+    Raises Internal where the answer changes the kind of scheduler, InvalidArgument where it is not a configuration.
+    """
+    document = copy.deepcopy(config.document)
+    for key in ("max_batch_size", "input", "output"):
+        if key in completed:
+            document[key] = completed[key]
+    if "model_transaction_policy" in completed:
+        document["model_transaction_policy"] = completed["model_transaction_policy"]
+    had = next((key for key in _SCHEDULERS if key in document), "")
+    has = next((key for key in _SCHEDULERS if key in completed), "")
+    if had and has and had != has:
+        msg = (
+            f"auto_complete_config of model '{config.name}' sets {has}, but the configuration has {had}; "
+            "a model cannot change the kind of its scheduler"
+        )
+        raise Internal(msg)
+    if has and not had:
+        document[has] = completed[has]
+    try:
+        return ModelConfig.from_document(document)
+    except (KeyError, TypeError, ValueError, AttributeError) as exc:
+        msg = (
+            f"auto_complete_config of model '{config.name}' returned a configuration that cannot be read: {exc!r}; "
+            "every input and output needs name, data_type (such as TYPE_FP32) and dims"
+        )
+        raise InvalidArgument(msg) from exc
+
+
+def _seconds(context: BackendContext, option: str, default: float) -> float:
+    text = context.options.get(option, "")
+    if not text:
+        return default
+    try:
+        value = float(text)
+    except ValueError as exc:
+        msg = f"--backend-config=python,{option}={text} is not a number of seconds"
+        raise InvalidArgument(msg) from exc
+    if value < 0:
+        msg = f"--backend-config=python,{option}={text} is negative"
+        raise InvalidArgument(msg)
+    return value

@@ -1,0 +1,107 @@
+"""Calls that a model makes to other models (BLS): the server's side, one book per channel."""
+
+from __future__ import annotations
+
+import collections
+import struct
+from typing import TYPE_CHECKING
+
+from ..api.errors import InferError, InvalidArgument
+from ..api.response import InferenceResponse
+from . import codec
+from .worker import frames
+from .worker.frames import Frame, FrameError, Kind
+
+if TYPE_CHECKING:
+    from ..api.call import Call, ModelCaller
+    from .channel import Channel
+
+_COUNT = struct.Struct("<I")
+
+
+class _OpenCall:
+    """A call under way. Responses beyond the worker's credit wait here."""
+
+    __slots__ = ("call", "credit", "waiting")
+
+    def __init__(self) -> None:
+        self.call: Call | None = None
+        self.credit = frames.WINDOW
+        self.waiting: collections.deque[InferenceResponse] = collections.deque()
+
+
+class CallBook:
+    """Takes CALL, CREDIT and CANCEL frames of one channel and answers with CALL_REPLY frames."""
+
+    def __init__(self, channel: Channel, caller: ModelCaller) -> None:
+        self._channel = channel
+        self._caller = caller
+        self._open: dict[int, _OpenCall] = {}
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def start(self, frame: Frame) -> None:
+        """A CALL frame: send the request on. A refused one is answered with the error."""
+        call_id = frame.id
+        opened = self._open[call_id] = _OpenCall()
+        parcel, memory = self._channel.open_parcel(frame.payload)
+        if len(parcel.items) != 1:
+            msg = f"a call carries one request, this one {len(parcel.items)}"
+            raise FrameError(msg)
+        try:
+            request = codec.read_request(parcel.items[0], memory)
+            opened.call = self._caller.call(request, lambda response: self._respond(call_id, response))
+        except FrameError as exc:
+            self._respond(call_id, InferenceResponse(error=InvalidArgument(str(exc))))
+        except InferError as exc:
+            self._respond(call_id, InferenceResponse(error=exc))
+
+    def credit(self, frame: Frame) -> None:
+        """A CREDIT frame: the worker has taken responses."""
+        opened = self._open.get(frame.id)
+        if opened is None:
+            return
+        opened.credit += _COUNT.unpack(frame.payload)[0]
+        while opened.waiting and opened.credit:
+            self._send(frame.id, opened, opened.waiting.popleft())
+
+    def cancel(self, frame: Frame) -> None:
+        """A CANCEL frame: pass it on."""
+        opened = self._open.get(frame.id)
+        if opened is not None and opened.call is not None:
+            opened.call.cancel()
+
+    def close(self) -> None:
+        """The caller is gone: nobody takes the responses of its calls."""
+        opened, self._open = self._open, {}
+        for call in opened.values():
+            call.waiting.clear()
+            if call.call is not None:
+                call.call.cancel()
+
+    def _respond(self, call_id: int, response: InferenceResponse) -> None:
+        opened = self._open.get(call_id)
+        if opened is None:
+            response.release()
+        elif opened.waiting or not opened.credit:
+            opened.waiting.append(response)
+        else:
+            self._send(call_id, opened, response)
+
+    def _send(self, call_id: int, opened: _OpenCall, response: InferenceResponse) -> None:
+        opened.credit -= 1
+        if response.final:
+            self._open.pop(call_id, None)
+        try:
+            entry = codec.response_entry(call_id, response, self._channel.signatures)
+        except InferError as exc:
+            failed = InferenceResponse(error=exc, final=response.final)
+            entry = codec.response_entry(call_id, failed, self._channel.signatures)
+        self._channel.send_parcel(Kind.CALL_REPLY, call_id, [entry])
+        response.release()
+
+
+def credit_frame(request_id: int, count: int) -> bytes:
+    """A CREDIT frame for the responses of a request."""
+    return frames.pack(Kind.CREDIT, request_id, _COUNT.pack(count))

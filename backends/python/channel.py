@@ -1,0 +1,218 @@
+"""The server's end of a channel: frames out and in on the serving loop, which never waits for the other side.
+
+What a full socket does not take waits in a queue here; reading goes on whatever happens to writing.
+"""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import os
+from typing import TYPE_CHECKING
+
+from .worker import frames, slabs
+from .worker.frames import Entry, Frame, FrameError, Kind, Parcel
+
+if TYPE_CHECKING:
+    import asyncio
+    import socket
+    from collections.abc import Callable, Sequence
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+LARGE = 2 * 1024 * 1024
+"""Bytes of tensors whose copy would hold the loop for about a millisecond."""
+_IDS_PER_FRAME = 1000
+
+
+class Channel:
+    """One socket to a worker or zygote.
+
+    ``on_frame`` gets every frame that is not the channel's own business, ``on_end(reason)`` is called once when the
+    other side is gone or breaks the format. Serving loop only.
+    """
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        sock: socket.socket,
+        on_frame: Callable[[Frame], None],
+        on_end: Callable[[str], None],
+    ) -> None:
+        sock.setblocking(False)  # noqa: FBT003
+        self._loop = loop
+        self._sock = sock
+        self._on_frame = on_frame
+        self._on_end = on_end
+        self._memory = memoryview(bytearray(frames.MAX_PACKET))
+        self._outgoing: collections.deque[tuple[bytes, list[int]]] = collections.deque()
+        self._released: collections.deque[int] = collections.deque()
+        self._flush_scheduled = False
+        self.closed = False
+        self.signatures = frames.Signatures()
+        self.pool = slabs.SlabPool()
+        self.slabs = slabs.SlabMap(self._release)
+        loop.add_reader(sock.fileno(), self._readable)
+
+    @property
+    def queued(self) -> int:
+        """Frames that wait for the socket."""
+        return len(self._outgoing)
+
+    def send(self, frame: bytes, descriptors: list[int] | None = None) -> None:
+        """Send one frame, now or as soon as the socket takes it; the descriptors are closed afterwards."""
+        owned = descriptors or []
+        if self.closed:
+            _close_all(owned)
+            return
+        if len(frame) > frames.MAX_PACKET:
+            frame, descriptor = frames.overflow(frame)
+            owned = [descriptor, *owned]
+        if self._outgoing or not self._transmit(frame, owned):
+            if not self._outgoing:
+                self._loop.add_writer(self._sock.fileno(), self._writable)
+            self._outgoing.append((frame, owned))
+
+    def send_parcel(
+        self, kind: int, frame_id: int, entries: Sequence[Entry], *, flags: int = 0, slab: slabs.Slab | None = None
+    ) -> None:
+        """Send requests or responses; tensors beyond INLINE_LIMIT go into a slab (or are in the given one)."""
+        if slab is None:
+            total = sum([entry.layout.total for entry in entries])
+            if total <= frames.INLINE_LIMIT:
+                self.send(frames.pack_parcel(kind, frame_id, entries, flags=flags))
+                return
+            slab = self.pool.take(total)
+            fill(slab, entries)
+        descriptor = slab.take_descriptor()
+        owned = [descriptor] if descriptor >= 0 else []
+        self.send(frames.pack_parcel(kind, frame_id, entries, flags=flags, slab=slab.id, descriptors=len(owned)), owned)
+
+    def open_parcel(self, payload: bytearray) -> tuple[Parcel, bytearray | NDArray[np.uint8]]:
+        """A received parcel and the memory its tensors are in. Raises FrameError."""
+        parcel = frames.unpack_parcel(payload, self.signatures)
+        if not parcel.slab:
+            return parcel, payload
+        try:
+            return parcel, self.slabs.lease(parcel.slab, parcel.size)
+        except slabs.SlabError as exc:
+            raise FrameError(str(exc)) from exc
+
+    def close(self) -> None:
+        """Stop and close the socket; ``on_end`` is not called. Memory under a lease stays as long as it is used."""
+        if self.closed:
+            return
+        self.closed = True
+        self._loop.remove_reader(self._sock.fileno())
+        if self._outgoing:
+            self._loop.remove_writer(self._sock.fileno())
+        for _, descriptors in self._outgoing:
+            _close_all(descriptors)
+        self._outgoing.clear()
+        self._sock.close()
+        self.pool.close()
+        self.slabs.close()
+
+    def drain(self) -> None:
+        """Take the frames that have arrived; for a peer that is known to be dead."""
+        while not self.closed and self._read_one():
+            pass
+
+    def _transmit(self, frame: bytes, descriptors: list[int]) -> bool:
+        """Whether the socket took it. A socket whose other end is gone takes everything: reading reports the end."""
+        try:
+            if descriptors:
+                self._sock.sendmsg([frame], frames.rights(descriptors))
+            else:
+                self._sock.send(frame)
+        except BlockingIOError:
+            return False
+        except OSError:
+            pass
+        if descriptors:
+            _close_all(descriptors)
+        return True
+
+    def _writable(self) -> None:
+        while self._outgoing:
+            frame, descriptors = self._outgoing[0]
+            if not self._transmit(frame, descriptors):
+                return
+            self._outgoing.popleft()
+        self._loop.remove_writer(self._sock.fileno())
+
+    def _readable(self) -> None:
+        self._read_one()
+
+    def _read_one(self) -> bool:
+        """Take one frame. One a wake-up keeps many channels fair; returns False where there is none (any more)."""
+        try:
+            frame = frames.receive(self._sock, self._memory)
+            if frame is None:
+                self._end("the worker closed its channel")
+                return False
+            if frame.kind == Kind.RELEASE:
+                self._slabs_released(frame)
+                return True
+            if frame.descriptors and frame.kind in (Kind.RESPONSE, Kind.FINAL, Kind.CALL):
+                self._admit(frame)
+            self._on_frame(frame)
+        except BlockingIOError:
+            return False
+        except (FrameError, slabs.SlabError, OSError, ValueError, KeyError) as exc:
+            self._end(f"the channel broke: {exc}")
+            return False
+        return True
+
+    def _end(self, reason: str) -> None:
+        if not self.closed:
+            self.close()
+            self._on_end(reason)
+
+    def _admit(self, frame: Frame) -> None:
+        """Map the slab that came with a parcel."""
+        descriptor = frame.descriptors.pop(0)
+        _close_all(frame.descriptors)
+        frame.descriptors.clear()
+        _, slab_id, size, *_ = frames.PREFIX.unpack_from(frame.payload)
+        self.slabs.admit(slab_id, descriptor, size)
+
+    def _slabs_released(self, frame: Frame) -> None:
+        ids = frames.unpack_ids(frame.payload)
+        if frame.flags & frames.FORGET:
+            for slab_id in ids:
+                self.slabs.forget(slab_id)
+            return
+        gone = [slab_id for slab_id in ids if not self.pool.give_back(slab_id)]
+        if gone:
+            self.send(frames.pack_ids(Kind.RELEASE, gone, flags=frames.FORGET))
+
+    def _release(self, slab_id: int) -> None:
+        """A lease is over; may be any thread, and in the middle of anything."""
+        self._released.append(slab_id)
+        if not self._flush_scheduled and not self.closed:
+            self._flush_scheduled = True
+            with contextlib.suppress(RuntimeError):  # a loop that is closed needs no slabs
+                self._loop.call_soon_threadsafe(self._flush)
+
+    def _flush(self) -> None:
+        self._flush_scheduled = False
+        while self._released and not self.closed:
+            count = min(len(self._released), _IDS_PER_FRAME)
+            self.send(frames.pack_ids(Kind.RELEASE, [self._released.popleft() for _ in range(count)]))
+
+
+def fill(slab: slabs.Slab, entries: Sequence[Entry]) -> None:
+    """Copy the tensors of a parcel into its slab. Any thread."""
+    start = 0
+    for entry in entries:
+        for offset, buffer, row in zip(entry.layout.offsets, entry.buffers, entry.layout.tensors, strict=True):
+            if row[3]:
+                slab.write(start + offset, buffer)
+        start += entry.layout.total
+
+
+def _close_all(descriptors: list[int]) -> None:
+    for descriptor in descriptors:
+        os.close(descriptor)

@@ -1,0 +1,287 @@
+"""The server's view of the zygote and of worker processes: spawning, output, death, the end."""
+
+from __future__ import annotations
+
+import asyncio
+import collections
+import contextlib
+import json
+import logging
+import os
+import signal
+import socket
+import subprocess
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..api.errors import InstanceDied, LoadFailed
+from .channel import Channel
+from .worker import frames
+from .worker.frames import Frame, Kind
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ..api.backend import BackendContext
+
+_model_log = logging.getLogger("infer.model")
+_log = logging.getLogger("infer.python")
+_BLAS_OFF = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+_TAIL_LINES = 5
+_TAIL_BYTES = 2000
+_READ_SIZE = 65536
+
+
+class OutputReader:
+    """One output stream of a worker, line by line into the log."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, descriptor: int, log: Callable[[str], None]) -> None:
+        os.set_blocking(descriptor, False)
+        self._loop = loop
+        self._descriptor = descriptor
+        self._log = log
+        self._rest = b""
+        self.tail: collections.deque[str] = collections.deque(maxlen=_TAIL_LINES)
+        loop.add_reader(descriptor, self._readable)
+
+    def close(self) -> None:
+        """Read what is there and stop."""
+        if self._descriptor < 0:
+            return
+        while self._descriptor >= 0 and self._read():
+            pass
+        self._stop()
+
+    def _readable(self) -> None:
+        self._read()
+
+    def _read(self) -> bool:
+        try:
+            data = os.read(self._descriptor, _READ_SIZE)
+        except BlockingIOError:
+            return False
+        if not data:
+            self._stop()
+            return False
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        if len(self._rest) > _READ_SIZE:
+            lines.append(self._rest)
+            self._rest = b""
+        for line in lines:
+            self._take(line)
+        return True
+
+    def _take(self, line: bytes) -> None:
+        text = line.decode(errors="replace").rstrip("\r")
+        if text:
+            self.tail.append(text)
+            self._log(text)
+
+    def _stop(self) -> None:
+        descriptor, self._descriptor = self._descriptor, -1
+        if descriptor >= 0:
+            self._loop.remove_reader(descriptor)
+            os.close(descriptor)
+            self._take(self._rest)
+            self._rest = b""
+
+
+class WorkerProcess:
+    """One worker. ``on_frame(frame, channel)`` gets its frames, ``on_death(reason)`` is called once when it is gone."""
+
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, name: str, labels: dict[str, Any], ends: tuple[socket.socket, int, int]
+    ) -> None:
+        self.name = name
+        self.pid = 0
+        self.on_frame: Callable[[Frame, Channel], None] = _ignore
+        self.on_death: Callable[[str], None] = _ignore
+        self.gone = asyncio.Event()
+        self._loop = loop
+        self._labels = labels
+        self._pidfd = -1
+        self._forks: set[Channel] = set()
+        self._reason = ""
+        sock, out, err = ends
+        self.channel = Channel(loop, sock, lambda frame: self._route(frame, self.channel), self._broken)
+        self._out = OutputReader(loop, out, lambda line: self._write(logging.INFO, line))
+        self._err = OutputReader(loop, err, lambda line: self._write(logging.WARNING, line))
+
+    def watch(self, pid: int, pidfd: int) -> None:
+        """The zygote has forked it."""
+        self.pid = pid
+        self._pidfd = pidfd
+        self._loop.add_reader(pidfd, self._died)
+
+    def kill(self, reason: str) -> None:
+        """End it by force; ``on_death`` follows."""
+        self._reason = self._reason or reason
+        if self._pidfd >= 0:
+            with contextlib.suppress(ProcessLookupError):
+                signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
+        elif not self.gone.is_set():
+            self._died()
+
+    def _adopt_fork(self, frame: Frame) -> None:
+        """A fork of the model asks for a channel of its own."""
+        sock = socket.socket(fileno=frame.descriptors.pop(0))
+        for descriptor in frame.descriptors:
+            os.close(descriptor)
+
+        def ended(_: str) -> None:
+            self._forks.discard(channel)
+
+        channel = Channel(self._loop, sock, lambda sent: self._route(sent, channel), ended)
+        self._forks.add(channel)
+
+    @property
+    def fork_count(self) -> int:
+        """Forks of the model that have a channel of their own."""
+        return len(self._forks)
+
+    @property
+    def last_words(self) -> str:
+        """The last lines of its stderr, in one."""
+        return " | ".join(self._err.tail)[-_TAIL_BYTES:]
+
+    def _route(self, frame: Frame, source: Channel) -> None:
+        if frame.kind == Kind.HELLO and frame.descriptors:
+            self._adopt_fork(frame)
+        elif frame.kind == Kind.LOG:
+            self._log(json.loads(frame.payload))
+        else:
+            self.on_frame(frame, source)
+
+    def _log(self, content: dict[str, Any]) -> None:
+        """One line of the model's Logger."""
+        levels = {"INFO": logging.INFO, "WARNING": logging.WARNING, "ERROR": logging.ERROR}
+        level = levels.get(content["level"], logging.DEBUG)
+        if _model_log.isEnabledFor(level):
+            record = _model_log.makeRecord(
+                _model_log.name, level, content["path"], content["line"], "%s", (content["message"],), None,
+                extra=self._labels,
+            )  # fmt: skip
+            _model_log.handle(record)
+
+    def _write(self, level: int, line: str) -> None:
+        if _model_log.isEnabledFor(level):
+            _model_log.log(level, "%s: %s", self.name, line, extra=self._labels)
+
+    def _broken(self, reason: str) -> None:
+        """The channel is over. A process that still runs has nothing left to do."""
+        if self._pidfd >= 0:
+            self.kill("" if reason == "the worker closed its channel" else reason)
+
+    def _died(self) -> None:
+        self.channel.drain()
+        self.channel.close()
+        for channel in list(self._forks):
+            channel.close()
+        self._forks.clear()
+        self._out.close()
+        self._err.close()
+        pidfd, self._pidfd = self._pidfd, -1
+        if pidfd >= 0:
+            self._loop.remove_reader(pidfd)
+            os.close(pidfd)
+        if not self.gone.is_set():
+            self.gone.set()
+            words = self.last_words
+            reason = f"Stub process '{self.name}' is not healthy."
+            reason += f" {self._reason}" if self._reason else ""
+            self.on_death(f"{reason} Last words: {words}" if words else reason)
+
+
+class Zygote:
+    """Starts the zygote when it is first needed, again when it has died, and spawns workers from it."""
+
+    def __init__(self, context: BackendContext) -> None:
+        self._context = context
+        self._loop = context.loop
+        self._channel: Channel | None = None
+        self._process: subprocess.Popen[bytes] | None = None
+        self._starting = asyncio.Lock()
+        self._spawns: dict[int, asyncio.Future[tuple[int, int]]] = {}
+        self._last_id = 0
+
+    @property
+    def pid(self) -> int:
+        """Its process id, 0 while there is none."""
+        return self._process.pid if self._process is not None else 0
+
+    async def spawn(self, name: str, labels: dict[str, Any]) -> WorkerProcess:
+        """A new worker. Raises LoadFailed where none can be had."""
+        await self._ensure()
+        own, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        out_read, out_write = os.pipe()
+        err_read, err_write = os.pipe()
+        worker = WorkerProcess(self._loop, name, labels, (own, out_read, err_read))
+        self._last_id += 1
+        spawn_id = self._last_id
+        future: asyncio.Future[tuple[int, int]] = self._loop.create_future()
+        self._spawns[spawn_id] = future
+        content = {"name": name, "env": dict(os.environ), "cwd": str(Path.cwd())}
+        frame = frames.pack_json(Kind.SPAWN, spawn_id, content, descriptors=3)
+        if self._channel is not None:
+            self._channel.send(frame, [other.detach(), out_write, err_write])
+        try:
+            worker.watch(*await future)
+        except BaseException:
+            worker.kill("it was not started")
+            raise
+        finally:
+            self._spawns.pop(spawn_id, None)
+        return worker
+
+    async def stop(self) -> None:
+        """End it, and with it every worker that is left."""
+        async with self._starting:
+            if self._channel is not None:
+                self._channel.close()
+                self._channel = None
+            process, self._process = self._process, None
+            if process is not None:
+                await self._context.run_blocking(process.wait)
+
+    async def _ensure(self) -> None:
+        async with self._starting:
+            if self._channel is not None:
+                return
+            if self._process is not None:
+                await self._context.run_blocking(self._process.wait)
+            own, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            with other:
+                self._process = await self._context.run_blocking(self._execute, other.fileno())
+            self._channel = Channel(self._loop, own, self._on_frame, self._on_end)
+
+    def _execute(self, descriptor: int) -> subprocess.Popen[bytes]:
+        command = [*self._context.worker_command, str(descriptor)]
+        try:
+            return subprocess.Popen(  # noqa: S603  our own command line
+                command, stdin=subprocess.DEVNULL, pass_fds=(descriptor,), env={**os.environ, **_BLAS_OFF}
+            )
+        except OSError as exc:
+            msg = f"cannot start the worker zygote with {command}: {exc}"
+            raise LoadFailed(msg) from exc
+
+    def _on_frame(self, frame: Frame) -> None:
+        content = json.loads(frame.payload)
+        future = self._spawns.get(frame.id)
+        if future is None or future.done():
+            for descriptor in frame.descriptors:
+                os.close(descriptor)
+        elif "pid" in content:
+            future.set_result((content["pid"], frame.descriptors[0]))
+        else:
+            future.set_exception(LoadFailed(content["error"]))
+
+    def _on_end(self, _: str) -> None:
+        _log.error("the worker zygote (pid %d) has died; it is started again when it is next needed", self.pid)
+        self._channel = None
+        for future in self._spawns.values():
+            if not future.done():
+                future.set_exception(InstanceDied("the worker zygote died while it spawned a worker"))
+
+
+def _ignore(*_: object) -> None:
+    return

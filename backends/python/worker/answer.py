@@ -1,0 +1,141 @@
+"""What becomes of one received request: its responses, its cancellation, its end."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any
+
+from . import frames
+from .errors import TritonErrorCode, TritonModelException
+from .response import InferenceResponse, empty_entry, error_entry
+from .runtime import RUNTIME
+
+if TYPE_CHECKING:
+    from collections.abc import Set as AbstractSet
+
+    from .channel import Channel
+    from .frames import Entry
+
+COMPLETE_FINAL = 1
+"""TRITONSERVER_RESPONSE_COMPLETE_FINAL."""
+
+
+class Answer:
+    """The answer to one request, shared by the request and its sender. Any thread.
+
+    When both are gone and no final response was sent, nobody can send one any more: the request then ends with an
+    error, because a request that enters must leave.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "_channel",
+        "_credit",
+        "_lock",
+        "cancelled",
+        "closed",
+        "decoupled",
+        "id",
+        "requested",
+        "sent",
+    )
+
+    def __init__(self, request_id: int, channel: Channel, requested: AbstractSet[str], *, decoupled: bool) -> None:
+        self.id = request_id
+        self.requested = requested
+        self.decoupled = decoupled
+        self.cancelled = False
+        self.closed = False
+        self.sent = 0
+        self._channel = channel
+        self._lock = threading.Lock()
+        self._credit: threading.Semaphore | None = None
+
+    def __del__(self) -> None:
+        if not self.closed:
+            RUNTIME.answers.pop(self.id, None)
+            if RUNTIME.is_worker():
+                message = "the model let go of the request without sending its final response"
+                entry = error_entry(
+                    self.id, self._channel.signatures, message, TritonErrorCode.INTERNAL, frames.ENTRY_FINAL
+                )
+                self._channel.post(frames.pack_parcel(frames.Kind.RESPONSE, 0, [entry]))
+
+    def add_credit(self, count: int) -> None:
+        """The server has taken ``count`` responses."""
+        credit = self._credit
+        if credit is not None:
+            credit.release(count)
+
+    def close(self) -> None:
+        """The final response is under way."""
+        self.closed = True
+        RUNTIME.answers.pop(self.id, None)
+
+    def send(self, response: InferenceResponse | None, flags: int) -> None:
+        """Send a response, the final flag, or both. Raises TritonModelException where the rules forbid it."""
+        final = flags == COMPLETE_FINAL
+        with self._lock:
+            if self.closed or (self.sent and not self.decoupled and response is not None):
+                msg = "Unable to send response. Response sender has been closed."
+                raise TritonModelException(msg)
+            if not self.decoupled:
+                if response is None:
+                    if self.sent:
+                        return
+                    msg = "Non-decoupled model cannot send complete final before sending a response"
+                    raise TritonModelException(msg)
+                # The one response of such a request is also its last.
+                final = True
+            entry = self._entry(response, final=final)
+            if final:
+                self.close()
+            self.sent += 1
+        if self.decoupled and response is not None:
+            self._wait_for_credit()
+        self._channel.send_parcel(frames.Kind.RESPONSE, 0, [entry])
+
+    def _entry(self, response: InferenceResponse | None, *, final: bool) -> Entry:
+        if response is None:
+            return empty_entry(self.id, self._channel.signatures)
+        return response.entry(self.id, self._channel.signatures, self.requested, frames.ENTRY_FINAL if final else 0)
+
+    def _wait_for_credit(self) -> None:
+        if self._credit is None:
+            self._credit = threading.Semaphore(frames.WINDOW)
+        self._credit.acquire()
+
+
+class InferenceResponseSender:
+    """Sends the responses of one request, from any thread, also after ``execute`` has returned."""
+
+    __slots__ = ("_answer",)
+
+    def __init__(self, answer: Answer) -> None:
+        self._answer = answer
+
+    def send(self, response: InferenceResponse | None = None, flags: int = 0) -> None:
+        """Send a response; ``flags`` is 0, or TRITONSERVER_RESPONSE_COMPLETE_FINAL with or after the last one.
+
+        Raises TritonModelException for other flags, for nothing to send, and once the final flag was sent.
+        """
+        if flags not in (0, COMPLETE_FINAL):
+            msg = f"Unable to send response. Unsupported flag {flags}; use 0 or TRITONSERVER_RESPONSE_COMPLETE_FINAL."
+            raise TritonModelException(msg)
+        if response is None and flags == 0:
+            msg = "Inference Response object must be provided when the response flags is set to zero."
+            raise TritonModelException(msg)
+        if response is not None and not isinstance(response, InferenceResponse):  # pyright: ignore[reportUnnecessaryIsInstance]
+            msg = f"send(): incompatible argument 'response': expected InferenceResponse, got {type(response).__name__}"
+            raise TypeError(msg)
+        self._answer.send(response, flags)
+
+    def is_cancelled(self) -> bool:
+        """Whether nobody waits for the request any more."""
+        return self._answer.cancelled
+
+
+def no_sender(*_: Any) -> InferenceResponseSender:  # noqa: ANN401
+    """What a request that the model made itself says when asked for a sender."""
+    msg = "only a request received in execute has a response sender"
+    raise TritonModelException(msg)

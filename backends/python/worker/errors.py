@@ -1,0 +1,85 @@
+"""The errors of ``pb_utils``: what a model answers with, and what rule violations raise."""
+
+from __future__ import annotations
+
+import enum
+
+
+class TritonModelException(Exception):
+    """Raised by ``pb_utils`` for a violated rule, and free for models to raise."""
+
+
+class TritonErrorCode(enum.IntEnum):
+    """The kind of a TritonError, with the numbers of TRITONSERVER_Error_Code."""
+
+    UNKNOWN = 0
+    INTERNAL = 1
+    NOT_FOUND = 2
+    INVALID_ARG = 3
+    UNAVAILABLE = 4
+    UNSUPPORTED = 5
+    ALREADY_EXISTS = 6
+    CANCELLED = 7
+
+
+class TritonError:
+    """An error to answer one request with: ``TritonError(message, code=TritonError.INTERNAL)``."""
+
+    UNKNOWN = TritonErrorCode.UNKNOWN
+    INTERNAL = TritonErrorCode.INTERNAL
+    NOT_FOUND = TritonErrorCode.NOT_FOUND
+    INVALID_ARG = TritonErrorCode.INVALID_ARG
+    UNAVAILABLE = TritonErrorCode.UNAVAILABLE
+    UNSUPPORTED = TritonErrorCode.UNSUPPORTED
+    ALREADY_EXISTS = TritonErrorCode.ALREADY_EXISTS
+    CANCELLED = TritonErrorCode.CANCELLED
+
+    __slots__ = ("_code", "_message")
+
+    def __init__(self, message: str, code: TritonErrorCode = TritonErrorCode.INTERNAL) -> None:
+        require(message, str, "TritonError", "message")
+        require(code, TritonErrorCode, "TritonError", "code")
+        self._message = message
+        self._code = code
+
+    def __repr__(self) -> str:
+        return f"TritonError({self._message!r}, {self._code.name})"
+
+    def __str__(self) -> str:
+        return self._message
+
+    def message(self) -> str:
+        """The message, as the client sees it."""
+        return self._message
+
+    def code(self) -> TritonErrorCode:
+        """The kind of the error."""
+        return self._code
+
+
+def require(value: object, kind: type | tuple[type, ...], what: str, argument: str) -> None:
+    """Raise TypeError unless an argument has its type, as the C++ binding does."""
+    if not isinstance(value, kind):
+        names = kind.__name__ if isinstance(kind, type) else " or ".join(each.__name__ for each in kind)
+        msg = f"{what}(): incompatible argument '{argument}': expected {names}, got {type(value).__name__}"
+        raise TypeError(msg)
+
+
+def checked_parameters(parameters: object) -> dict[str, bool | int | float | str]:
+    """Request or response parameters, checked: names are str, values bool, int, float or str.
+
+    Raises TritonModelException naming the type that was found.
+    """
+    if parameters is None:
+        return {}
+    if not isinstance(parameters, dict):
+        msg = f"Expect parameters to have type dict, got {type(parameters)}"
+        raise TritonModelException(msg)
+    for key, value in parameters.items():  # pyright: ignore[reportUnknownVariableType]
+        if not isinstance(key, str):
+            msg = f"Expect parameters keys to have type str, found type {type(key)}"  # pyright: ignore[reportUnknownArgumentType]
+            raise TritonModelException(msg)
+        if not isinstance(value, (bool, int, float, str)):
+            msg = f"Expect parameters values to have type bool/int/str, found type {type(value)}"  # pyright: ignore[reportUnknownArgumentType]
+            raise TritonModelException(msg)
+    return dict(parameters)  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]

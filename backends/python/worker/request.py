@@ -1,0 +1,238 @@
+"""``pb_utils.InferenceRequest``: received in ``execute``, or made by the model to call another one (BLS)."""
+
+from __future__ import annotations
+
+import asyncio
+import enum
+import json
+from typing import TYPE_CHECKING, Any
+
+from . import calls, frames
+from .answer import Answer, InferenceResponseSender, no_sender
+from .errors import TritonModelException, checked_parameters, require
+from .runtime import request_extras
+from .tensor import Tensor
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from .frames import Entry, Item, Signatures
+
+
+class MemoryType(enum.Enum):
+    """Where outputs of a BLS call should land."""
+
+    TRITONSERVER_MEMORY_CPU = 0
+    TRITONSERVER_MEMORY_CPU_PINNED = 1
+    TRITONSERVER_MEMORY_GPU = 2
+
+
+class PreferredMemory:
+    """A wish for where outputs of a BLS call should land; a server without GPU puts all on the host."""
+
+    __slots__ = ("device_id", "memory_type")
+
+    def __init__(self, preferred_memory_type: MemoryType, preferred_device_id: int = 0) -> None:
+        require(preferred_memory_type, MemoryType, "PreferredMemory", "preferred_memory_type")
+        require(preferred_device_id, int, "PreferredMemory", "preferred_device_id")
+        self.memory_type = preferred_memory_type
+        self.device_id = preferred_device_id
+
+
+class InferenceTrace:
+    """The trace a request belongs to; none is kept yet."""
+
+    __slots__ = ()
+
+    def get_context(self) -> str | None:
+        """The OpenTelemetry context as JSON text, or None."""
+        return None
+
+
+_ANYWHERE = PreferredMemory(MemoryType.TRITONSERVER_MEMORY_CPU)
+_NO_TRACE = InferenceTrace()
+
+
+class InferenceRequest:
+    """One request. Everything but ``parameters`` rejects None with TypeError."""
+
+    __slots__ = (
+        "__weakref__",
+        "_answer",
+        "_correlation_id",
+        "_flags",
+        "_inputs",
+        "_model_name",
+        "_model_version",
+        "_outputs",
+        "_parameters",
+        "_request_id",
+        "_sender",
+        "_timeout",
+        "_trace",
+    )
+
+    def __init__(  # noqa: PLR0913, PLR0917  the interface
+        self,
+        request_id: str = "",
+        correlation_id: int | str = 0,
+        inputs: list[Tensor] | None = None,
+        requested_output_names: list[str] | None = None,
+        model_name: str | None = None,
+        model_version: int = -1,
+        flags: int = 0,
+        timeout: int = 0,
+        preferred_memory: PreferredMemory = _ANYWHERE,
+        trace: InferenceTrace = _NO_TRACE,
+        parameters: dict[str, Any] | None = None,
+    ) -> None:
+        what = "InferenceRequest"
+        require(request_id, str, what, "request_id")
+        require(correlation_id, (int, str), what, "correlation_id")
+        require(inputs, list, what, "inputs")
+        require(requested_output_names, list, what, "requested_output_names")
+        require(model_name, str, what, "model_name")
+        for name, value in (("model_version", model_version), ("flags", flags), ("timeout", timeout)):
+            require(value, int, what, name)
+        require(preferred_memory, PreferredMemory, what, "preferred_memory")
+        require(trace, InferenceTrace, what, "trace")
+        self._inputs = _checked_inputs(inputs or [])
+        self._outputs = _checked_names(requested_output_names or [])
+        self._request_id = request_id
+        self._correlation_id = correlation_id
+        self._model_name = model_name or ""
+        self._model_version = model_version
+        self._flags = flags
+        self._timeout = timeout
+        self._trace = trace
+        self._parameters: dict[str, Any] = checked_parameters(parameters)
+        self._answer: Answer | None = None
+        self._sender: InferenceResponseSender | None = None
+
+    @classmethod
+    def received(cls, item: Item, memory: bytearray | NDArray[np.uint8], answer: Answer) -> InferenceRequest:
+        """A request to execute, over the memory of its parcel."""
+        self = cls.__new__(cls)
+        self._inputs = Tensor.received(item, memory)
+        self._outputs = ()
+        self._request_id = item.text
+        self._answer = answer
+        self._sender = None
+        self._trace = _NO_TRACE
+        self._model_name, self._model_version, _ = item.layout.head
+        extras = item.extras
+        self._correlation_id = 0
+        self._flags = self._timeout = 0
+        self._parameters = {}
+        if extras:
+            self._correlation_id = extras.get("correlation_id", 0)
+            self._flags = extras.get("flags", 0)
+            self._timeout = extras.get("timeout", 0)
+            self._parameters = extras.get("parameters", {})
+        return self
+
+    def inputs(self) -> list[Tensor]:
+        """The inputs, in the order of the request."""
+        return self._inputs
+
+    def request_id(self) -> str:
+        """The client's id of the request, or ""."""
+        return self._request_id
+
+    def correlation_id(self) -> int | str:
+        """The id of the sequence, 0 for none."""
+        return self._correlation_id
+
+    def flags(self) -> int:
+        """Sum of TRITONSERVER_REQUEST_FLAG_SEQUENCE_START and _END."""
+        return self._flags
+
+    def set_flags(self, flags: int) -> None:
+        """Set them."""
+        require(flags, int, "set_flags", "flags")
+        self._flags = flags
+
+    def timeout(self) -> int:
+        """The timeout in microseconds, 0 for none."""
+        return self._timeout
+
+    def parameters(self) -> str:
+        """The parameters as JSON text."""
+        return json.dumps(self._parameters)
+
+    def trace(self) -> InferenceTrace:
+        """The trace the request belongs to."""
+        return self._trace
+
+    def requested_output_names(self) -> set[str]:
+        """The outputs that are wanted; all of the model's where the client named none."""
+        return set(self._outputs) if self._answer is None else set(self._answer.requested)
+
+    def get_response_sender(self) -> InferenceResponseSender:
+        """The sender of this request, the same object each time."""
+        if self._sender is None:
+            self._sender = InferenceResponseSender(self._answer) if self._answer is not None else no_sender()
+        return self._sender
+
+    def is_cancelled(self) -> bool:
+        """Whether nobody waits for the request any more."""
+        return self._answer is not None and self._answer.cancelled
+
+    def set_release_flags(self, flags: int) -> None:
+        """Keep the request for another round. Raises TritonModelException: rescheduling is not offered yet."""
+        if flags != 1:
+            msg = "only TRITONSERVER_REQUEST_RELEASE_ALL is supported: rescheduling of requests is not offered yet"
+            raise TritonModelException(msg)
+
+    def exec(self, decoupled: bool = False) -> Any:  # noqa: ANN401, FBT001, FBT002  the interface
+        """Call the model and wait: an InferenceResponse, or with ``decoupled`` a ResponseIterator.
+
+        Failures are in the response. Raises TritonModelException outside of execute.
+        """
+        call = calls.start(self, decoupled=decoupled)
+        return calls.ResponseIterator(call) if decoupled else call.only_response()
+
+    async def async_exec(self, decoupled: bool = False) -> Any:  # noqa: ANN401, FBT001, FBT002  the interface
+        """The same, awaited."""
+        return await asyncio.get_running_loop().run_in_executor(None, self.exec, decoupled)
+
+    def model_name(self) -> str:
+        """The model to call."""
+        return self._model_name
+
+    def entry(self, call_id: int, signatures: Signatures) -> Entry:
+        """The request as a CALL frame carries it."""
+        wires = [tensor.wire() for tensor in self._inputs]
+        head = (self._model_name, self._model_version, self._outputs)
+        fields = request_extras(
+            parameters=self._parameters,
+            correlation_id=self._correlation_id,
+            flags=self._flags,
+            timeout=self._timeout,
+        )
+        return frames.Entry(
+            call_id,
+            signatures.layout(head, tuple([row for row, _ in wires])),
+            [data for _, data in wires],
+            0,
+            self._request_id.encode(errors="replace"),
+            json.dumps(fields).encode() if fields else b"",
+        )
+
+
+def _checked_inputs(inputs: list[Tensor]) -> list[Tensor]:
+    for tensor in inputs:
+        if not isinstance(tensor, Tensor):  # pyright: ignore[reportUnnecessaryIsInstance]
+            msg = f"Input tensor for inference request should not be {type(tensor).__name__}."
+            raise TritonModelException(msg)
+    return inputs
+
+
+def _checked_names(names: list[str]) -> tuple[str, ...]:
+    for name in names:
+        require(name, str, "InferenceRequest", "requested_output_names")
+        if not name:
+            msg = "Requested output name should not be empty."
+            raise TritonModelException(msg)
+    return tuple(names)

@@ -1,0 +1,127 @@
+"""What there is once a process: the channel in use, the phase of the model, the requests that are open."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import signal
+import socket
+import struct
+import threading
+from typing import TYPE_CHECKING, Any
+
+from . import frames
+from .channel import Channel
+from .errors import TritonModelException
+from .frames import Frame, Kind
+
+if TYPE_CHECKING:
+    import weakref
+    from collections.abc import Callable
+
+    from .answer import Answer
+
+_COUNT = struct.Struct("<I")
+
+
+class Runtime:
+    """The state of one worker process.
+
+    A fork that the model makes of it (multiprocessing) inherits everything and owns nothing: the first call it makes
+    gets it a channel of its own, passed to the server over the inherited one.
+    """
+
+    def __init__(self) -> None:
+        self.answers: dict[int, weakref.ref[Answer]] = {}
+        self.early_cancels: set[int] = set()
+        """Cancelled requests whose EXECUTE frame waits to be read; emptied when it is."""
+        self.calls: dict[int, Callable[[bytearray], None]] = {}
+        self.serving = False
+        """Whether the model is initialised and not finalising."""
+        self.model_dir = ""
+        self.call_ids = itertools.count(1)
+        self._channel: Channel | None = None
+        self._worker_pid = 0
+        self._lock = threading.Lock()
+
+    def adopt(self, channel: Channel) -> None:
+        """This process is the worker and this is its channel."""
+        self._channel = channel
+        self._worker_pid = os.getpid()
+        os.register_at_fork(after_in_child=self._after_fork)
+
+    def is_worker(self) -> bool:
+        """Whether this process is the worker itself, not a fork of it."""
+        return os.getpid() == self._worker_pid
+
+    @property
+    def connected(self) -> bool:
+        """Whether there is a server to talk to."""
+        return self._channel is not None
+
+    def channel(self) -> Channel:
+        """The channel of this very process. Raises TritonModelException where there is none."""
+        channel = self._channel
+        if channel is None:
+            msg = "there is no server to talk to in this phase"
+            raise TritonModelException(msg)
+        if channel.pid != os.getpid():
+            with self._lock:
+                if self._channel is channel:
+                    self._channel = self._reopen(channel)
+                channel = self._channel
+        return channel  # pyright: ignore[reportReturnType]
+
+    def _reopen(self, inherited: Channel) -> Channel:
+        """Ask for a channel of this process's own. One packet is atomic, so no lock of the parent's is needed."""
+        own, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with other:
+            hello = frames.pack_json(Kind.HELLO, os.getpid(), {"protocol": frames.PROTOCOL}, descriptors=1)
+            inherited.sock.sendmsg([hello], frames.rights([other.fileno()]))
+        self.calls.clear()
+        channel = Channel(own, self.on_frame, self._on_fork_end)
+        channel.start()
+        return channel
+
+    def on_frame(self, frame: Frame) -> None:
+        """Take a frame that concerns requests or calls. Reader thread."""
+        kind = frame.kind
+        if kind == Kind.CALL_REPLY:
+            deliver = self.calls.get(frame.id)
+            if deliver is not None:
+                deliver(frame.payload)
+        elif kind in (Kind.CANCEL, Kind.CREDIT):
+            if kind == Kind.CANCEL:
+                # Noted before it is looked up, as the model loop looks up what it has registered: one of both sees it.
+                self.early_cancels.add(frame.id)
+            reference = self.answers.get(frame.id)
+            answer = reference() if reference is not None else None
+            if answer is None:
+                return
+            if kind == Kind.CANCEL:
+                answer.cancelled = True
+            else:
+                answer.add_credit(_COUNT.unpack(frame.payload)[0])
+
+    def _on_fork_end(self, _: str) -> None:
+        self.serving = False
+        for deliver in list(self.calls.values()):
+            deliver(bytearray())
+
+    def _after_fork(self) -> None:
+        self._lock = threading.Lock()
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def credit_frame(frame_id: int, count: int) -> bytes:
+    """A CREDIT frame."""
+    return frames.pack(Kind.CREDIT, frame_id, _COUNT.pack(count))
+
+
+RUNTIME = Runtime()
+
+
+def request_extras(**fields: Any) -> dict[str, Any]:  # noqa: ANN401
+    """The rarer fields of a request, those that are set."""
+    return {key: value for key, value in fields.items() if value}

@@ -1,0 +1,532 @@
+"""The channel between server and worker: many responses, calls, cancels, forks, deaths, and peers that misbehave."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import psutil
+import pytest
+
+from infer.backends.api.backend import InstanceState
+from infer.backends.api.errors import Code, InstanceDied, InvalidArgument
+from infer.backends.api.response import InferenceResponse
+from infer.backends.api.tensor import Tensor
+from infer.backends.python.worker import frames
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from infer.backends.api.request import InferenceRequest
+
+    Rig = Any
+
+DECOUPLED = {"model_transaction_policy": {"decoupled": True}}
+REPEAT = """
+class TritonPythonModel:
+    def execute(self, requests):
+        for request in requests:
+            sender = request.get_response_sender()
+            for value in by_name(request, "IN").as_numpy():
+                sender.send(Response([T("OUT", np.full(SIZE, value, np.int32))]))
+            sender.send(flags=pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL)
+"""
+ADD = """
+class TritonPythonModel:
+    def execute(self, requests):
+        return [Response([T("OUT", by_name(request, "IN").as_numpy() + 1)]) for request in requests]
+"""
+SLOW = """
+class TritonPythonModel:
+    def execute(self, requests):
+        print("executing")
+        threading.Event().wait()
+"""
+
+
+def ints(*values: int) -> np.ndarray[Any, Any]:
+    return np.array(values, dtype=np.int32)
+
+
+def value(response: InferenceResponse) -> list[int]:
+    assert response.error is None, response.error
+    return response.outputs["OUT"].as_numpy().tolist()
+
+
+def double(request: InferenceRequest, respond: Callable[[InferenceResponse], None]) -> None:
+    """A model to call: twice its input."""
+    respond(InferenceResponse({"OUT": Tensor.from_numpy(request.inputs["IN"].as_numpy() * 2)}))
+
+
+# -- decoupled ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("count", "size"), [(0, 1), (1, 1), (7, 1), (200, 1), (40, 50_000)])
+async def test_a_decoupled_model_sends_any_number_of_responses_in_order_and_an_empty_final_one(
+    rig: Rig, count: int, size: int
+) -> None:
+    instance = await rig.load("repeat", f"SIZE = {size}\n{REPEAT}", **DECOUPLED)
+    (execution,), done = rig.execute(instance, rig.request(IN=np.arange(count, dtype=np.int32)))
+    responses = await execution.end()
+    await asyncio.wait_for(done, 20)
+    assert [response.outputs["OUT"].as_numpy()[0] for response in responses[:-1]] == list(range(count))
+    assert all(not response.final for response in responses[:-1])
+    assert responses[-1].final
+    assert responses[-1].is_empty
+
+
+async def test_the_next_batch_starts_while_responses_of_the_last_one_still_come(rig: Rig) -> None:
+    source = """
+class TritonPythonModel:
+    go, senders = threading.Event(), []
+    def execute(self, requests):
+        self.senders.append(requests[0].get_response_sender())
+        if len(self.senders) == 2:
+            def answer():
+                for number, sender in enumerate(reversed(self.senders)):
+                    sender.send(Response([T("OUT", np.array([number], np.int32))]), flags=1)
+            threading.Thread(target=answer).start()
+"""
+    instance = await rig.load("later", source, **DECOUPLED)
+    (first,), done = rig.execute(instance, rig.request(IN=ints(1)))
+    await asyncio.wait_for(done, 20)
+    assert not first.responses
+    (second,), done = rig.execute(instance, rig.request(IN=ints(2)))
+    assert [value(each) for each in await second.end()] == [[0]]
+    assert [value(each) for each in await first.end()] == [[1]]
+
+
+async def test_a_decoupled_execute_must_return_none_and_its_exception_ends_what_is_open(rig: Rig) -> None:
+    source = """
+class TritonPythonModel:
+    def execute(self, requests):
+        requests[0].get_response_sender().send(flags=1)
+        if len(requests) == 2:
+            raise ValueError("half way")
+        return []
+"""
+    instance = await rig.load("wrong", source, **DECOUPLED)
+    (first, second), done = rig.execute(instance, rig.request(IN=ints(1)), rig.request(IN=ints(2)))
+    await asyncio.wait_for(done, 20)
+    assert (await first.end())[0].is_empty
+    assert "ValueError: half way" in str((await second.end())[0].error)
+
+
+async def test_a_decoupled_model_that_returns_a_list_is_told_not_to(rig: Rig) -> None:
+    source = """
+class TritonPythonModel:
+    def execute(self, requests):
+        return []
+"""
+    instance = await rig.load("lister", source, **DECOUPLED)
+    (execution,), _ = rig.execute(instance, rig.request(IN=ints(1)))
+    (response,) = await execution.end()
+    assert "'lister_0_0' is using the decoupled mode and the execute function must return None" in str(response.error)
+
+
+async def test_a_sender_that_is_dropped_open_ends_its_request(rig: Rig) -> None:
+    source = """
+class TritonPythonModel:
+    def execute(self, requests):
+        requests[0].get_response_sender().send(Response([T("OUT", np.array([1], np.int32))]))
+"""
+    instance = await rig.load("forgetful", source, **DECOUPLED)
+    (execution,), _ = rig.execute(instance, rig.request(IN=ints(1)))
+    first, last = await execution.end()
+    assert value(first) == [1]
+    assert "without sending its final response" in str(last.error)
+
+
+# -- cancel -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("policy", [DECOUPLED, {}])
+async def test_a_model_sees_that_its_request_was_cancelled(rig: Rig, policy: dict[str, Any]) -> None:
+    source = """
+class TritonPythonModel:
+    def execute(self, requests):
+        (request,) = requests
+        sender = request.get_response_sender()
+        while not (request.is_cancelled() and sender.is_cancelled()):
+            time.sleep(0.001)
+        error = pb_utils.TritonError("stopped", pb_utils.TritonError.CANCELLED)
+        sender.send(Response(error=error), flags=pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL)
+"""
+    instance = await rig.load("patient", source, **policy)
+    (execution,), done = rig.execute(instance, rig.request(IN=ints(1)))
+    instance.cancel(execution)
+    (response,) = await execution.end()
+    await asyncio.wait_for(done, 20)
+    assert response.error is not None
+    assert response.error.code is Code.CANCELLED
+
+
+# -- calls to other models ----------------------------------------------------------------------------------------
+
+BLS = """
+def call(array, name="double", **more):
+    return pb_utils.InferenceRequest(
+        model_name=name, inputs=[T("IN", array)], requested_output_names=["OUT"], **more)
+
+def out(response):
+    if response.has_error():
+        raise pb_utils.TritonModelException(response.error().message())
+    return pb_utils.get_output_tensor_by_name(response, "OUT").as_numpy()
+"""
+
+
+@pytest.mark.parametrize("size", [1, 100_000])
+async def test_a_model_calls_another_model_from_inside_execute(rig: Rig, size: int) -> None:
+    source = """
+class TritonPythonModel:
+    def execute(self, requests):
+        request = call(by_name(requests[0], "IN").as_numpy(), request_id="r", correlation_id=7, flags=1, timeout=9,
+                       parameters={"p": 1})
+        return [Response([T("OUT", out(request.exec()) + out(request.exec()))])]
+"""
+    rig.caller.models["double"] = double
+    instance = await rig.load("caller", BLS + source)
+    response = await rig.infer(instance, IN=np.full(size, 3, dtype=np.int32))
+    assert set(value(response)) == {12}
+    seen = rig.caller.requests[0]
+    assert (seen.model_name, seen.model_version, seen.request_id, seen.requested_outputs) == (
+        "double",
+        None,
+        "r",
+        ("OUT",),
+    )
+    assert (seen.correlation_id, seen.flags, seen.timeout_us, seen.parameters) == (7, 1, 9, {"p": 1})
+
+
+async def test_a_call_that_fails_is_an_error_response_with_the_code_of_its_cause(rig: Rig) -> None:
+    source = """
+class TritonPythonModel:
+    def execute(self, requests):
+        texts = []
+        for name in ("nobody", "refuses"):
+            response = call(np.zeros(1, np.int32), name).exec()
+            error = response.error()
+            texts.append(f"{response.has_error()} {error.code().name} {error.message()} {response.output_tensors()}")
+        return [Response([T("OUT", np.array(texts, dtype=np.object_))])]
+"""
+    rig.caller.models["refuses"] = lambda _, respond: respond(InferenceResponse(error=InvalidArgument("no")))
+    instance = await rig.load("caller", BLS + source)
+    texts = (await rig.infer(instance, IN=ints(1))).outputs["OUT"].as_numpy().tolist()
+    assert texts == [
+        b"True NOT_FOUND Request for unknown model: 'nobody' is not found []",
+        b"True INVALID_ARG no []",
+    ]
+
+
+async def test_many_calls_may_be_under_way_at_once_from_coroutines_and_threads(rig: Rig) -> None:
+    source = """
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+class TritonPythonModel:
+    async def execute(self, requests):
+        some = await asyncio.gather(*[call(np.array([n], np.int32)).async_exec() for n in range(20)])
+        with ThreadPoolExecutor(8) as pool:
+            more = list(pool.map(lambda n: call(np.array([n], np.int32)).exec(), range(20, 40)))
+        return [Response([T("OUT", np.concatenate([out(each) for each in some + more]))])]
+"""
+    held: list[tuple[InferenceRequest, Callable[[InferenceResponse], None]]] = []
+
+    def hold(request: InferenceRequest, respond: Callable[[InferenceResponse], None]) -> None:
+        # Answers arrive in another order than the calls.
+        held.append((request, respond))
+        if len(held) == 2:
+            for each in reversed(held):
+                double(*each)
+            held.clear()
+
+    rig.caller.models["double"] = hold
+    instance = await rig.load("caller", BLS + source)
+    assert value(await rig.infer(instance, IN=ints(1))) == [2 * n for n in range(40)]
+
+
+@pytest.mark.parametrize("count", [0, 3, 100])
+async def test_the_responses_of_a_decoupled_call_are_iterated_and_kept(rig: Rig, count: int) -> None:
+    source = """
+class TritonPythonModel:
+    def execute(self, requests):
+        responses = call(np.zeros(1, np.int32), "many").exec(decoupled=True)
+        first = [r for r in responses]
+        again = [r for r in responses]
+        values = [int(out(r)[0]) for r in first if r.output_tensors()]
+        assert [id(r) for r in first] == [id(r) for r in again]
+        responses.cancel()
+        return [Response([T("OUT", np.array(values + [len(first)], np.int32))])]
+"""
+
+    def many(_: InferenceRequest, respond: Callable[[InferenceResponse], None]) -> None:
+        for number in range(count):
+            respond(InferenceResponse({"OUT": Tensor.from_numpy(ints(number))}, final=False))
+        respond(InferenceResponse())
+
+    rig.caller.models["many"] = many
+    instance = await rig.load("caller", BLS + source)
+    assert value(await rig.infer(instance, IN=ints(1))) == [*range(count), count + 1]
+
+
+async def test_a_plain_call_of_a_decoupled_model_says_how_to_call_it(rig: Rig) -> None:
+    source = """
+class TritonPythonModel:
+    def execute(self, requests):
+        return [Response([T("OUT", out(call(np.zeros(1, np.int32), "many").exec()))])]
+"""
+
+    def many(_: InferenceRequest, respond: Callable[[InferenceResponse], None]) -> None:
+        respond(InferenceResponse({"OUT": Tensor.from_numpy(ints(1))}, final=False))
+        respond(InferenceResponse())
+
+    rig.caller.models["many"] = many
+    instance = await rig.load("caller", BLS + source)
+    assert "exec(decoupled=True)" in (await rig.error(instance, IN=ints(1))).message
+
+
+async def test_a_call_that_the_model_cancels_is_cancelled(rig: Rig) -> None:
+    source = """
+class TritonPythonModel:
+    def execute(self, requests):
+        responses = call(np.zeros(1, np.int32), "endless").exec(decoupled=True)
+        responses.cancel()
+        (_, last) = list(responses)
+        return [Response([T("OUT", np.array([last.error().code()], np.int32))])]
+"""
+    answers: list[Callable[[InferenceResponse], None]] = []
+
+    def endless(_: InferenceRequest, respond: Callable[[InferenceResponse], None]) -> None:
+        respond(InferenceResponse({"OUT": Tensor.from_numpy(ints(1))}, final=False))
+        answers.append(respond)
+
+    class Handle:
+        def cancel(self) -> None:
+            from infer.backends.api.errors import Cancelled
+
+            answers[0](InferenceResponse(error=Cancelled("stopped")))
+
+    class CancellingCaller:
+        def call(self, request: InferenceRequest, on_response: Callable[[InferenceResponse], None]) -> Handle:
+            endless(request, on_response)
+            return Handle()
+
+    object.__setattr__(rig.backend.context, "caller", CancellingCaller())
+    instance = await rig.load("caller", BLS + source)
+    assert value(await rig.infer(instance, IN=ints(1))) == [Code.CANCELLED]
+
+
+async def test_calls_are_refused_outside_of_execute(rig: Rig) -> None:
+    source = """
+class TritonPythonModel:
+    def initialize(self, args):
+        try:
+            call(np.zeros(1, np.int32)).exec()
+        except pb_utils.TritonModelException as exc:
+            self.text = str(exc)
+    def execute(self, requests):
+        return [Response([T("OUT", np.array([self.text], dtype=np.object_))])]
+"""
+    instance = await rig.load("early", BLS + source)
+    text = (await rig.infer(instance, IN=ints(1))).outputs["OUT"].as_numpy()[0]
+    assert text == b"BLS is only supported during the 'execute' function."
+
+
+async def test_forked_children_of_a_model_call_over_channels_of_their_own(rig: Rig) -> None:
+    source = """
+import multiprocessing
+def work(numbers):
+    results = [int(out(call(np.array([n], np.int32)).exec())[0]) for n in numbers]
+    pb_utils.Logger.log_info(f"child {os.getpid()}")
+    return results
+class TritonPythonModel:
+    def execute(self, requests):
+        assert int(out(call(np.array([1], np.int32)).exec())[0]) == 2
+        with multiprocessing.get_context("fork").Pool(4) as pool:
+            parts = pool.map(work, [list(range(n, 200, 4)) for n in range(4)], chunksize=1)
+        return [Response([T("OUT", np.array(sorted(sum(parts, [])), np.int32))])]
+"""
+    rig.caller.models["double"] = double
+    instance = await rig.load("forker", BLS + source)
+    for _ in range(2):
+        assert value(await rig.infer(instance, IN=ints(1))) == [2 * n for n in range(200)]
+
+
+# -- bad days -----------------------------------------------------------------------------------------------------
+
+
+async def test_the_requests_of_a_killed_worker_fail_at_once_and_it_comes_back(rig: Rig) -> None:
+    instance = await rig.load("slow", SLOW)
+    (one, two), done = rig.execute(instance, rig.request(IN=ints(1)), rig.request(IN=ints(2)))
+    started = rig.loop.time()
+    os.kill(instance.pid, signal.SIGKILL)
+    for execution in (one, two):
+        (response,) = await execution.end()
+        assert isinstance(response.error, InstanceDied)
+        assert response.error.message.startswith("Stub process 'slow_0_0' is not healthy.")
+    await asyncio.wait_for(done, 20)
+    assert rig.loop.time() - started < 1
+    assert rig.states[0][0] is InstanceState.RESTARTING
+    await rig.until_state(InstanceState.READY)
+    assert instance.pid
+    assert instance.open_count == 0
+
+
+async def test_a_model_that_ends_its_process_is_quoted_and_what_it_forked_goes_with_it(rig: Rig) -> None:
+    source = """
+import subprocess
+class TritonPythonModel:
+    def execute(self, requests):
+        if by_name(requests[0], "IN").as_numpy()[0] == 0:
+            self.child = subprocess.Popen(["sleep", "1000"])
+            return [Response([T("OUT", np.array([self.child.pid], np.int32))])]
+        print("out of luck", file=sys.stderr)
+        os._exit(7)
+"""
+    instance = await rig.load("quitter", source)
+    (child,) = value(await rig.infer(instance, IN=ints(0)))
+    sleeper = psutil.Process(child)
+    error = await rig.error(instance, IN=ints(1))
+    assert isinstance(error, InstanceDied)
+    assert "out of luck" in error.message
+    await rig.until_state(InstanceState.READY)
+    assert not sleeper.is_running() or sleeper.status() == psutil.STATUS_ZOMBIE
+
+
+async def test_a_worker_that_cannot_come_back_is_given_up_with_its_reason(rig: Rig) -> None:
+    source = f"""
+if os.path.exists("{rig.folder}/flag"):
+    raise RuntimeError("the weights are gone")
+{SLOW}
+"""
+    instance = await rig.load("doomed", source)
+    (rig.folder / "flag").touch()
+    os.kill(instance.pid, signal.SIGKILL)
+    assert "the weights are gone" in await rig.until_state(InstanceState.FAILED)
+    assert isinstance(await rig.error(instance, IN=ints(1)), InstanceDied)
+
+
+async def test_a_killed_zygote_takes_its_workers_and_a_new_one_brings_them_back(rig: Rig) -> None:
+    instance = await rig.load("slow", SLOW)
+    (execution,), _ = rig.execute(instance, rig.request(IN=ints(1)))
+    zygote = rig.backend.zygote.pid
+    os.kill(zygote, signal.SIGKILL)
+    (response,) = await execution.end()
+    assert isinstance(response.error, InstanceDied)
+    await rig.until_state(InstanceState.READY)
+    assert rig.backend.zygote.pid not in (0, zygote)
+    other = await rig.load("add", ADD)
+    assert value(await rig.infer(other, IN=ints(1))) == [2]
+
+
+async def test_signals_of_a_terminal_do_not_reach_zygote_and_workers(rig: Rig) -> None:
+    instance = await rig.load("add", ADD)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        os.kill(rig.backend.zygote.pid, number)
+        os.kill(instance.pid, number)
+    assert value(await rig.infer(instance, IN=ints(1))) == [2]
+
+
+async def test_an_execute_that_does_not_come_back_in_time_is_ended(
+    rig_with_options: Callable[[dict[str, str]], Rig],
+) -> None:
+    rig = rig_with_options({"execute-timeout": "0.1"})
+    instance = await rig.load("slow", SLOW)
+    error = await rig.error(instance, IN=ints(1))
+    assert "execute did not come back within 0.1 s" in error.message
+    await rig.close()
+
+
+async def test_a_stopped_worker_holds_up_neither_the_loop_nor_other_models(rig: Rig) -> None:
+    stopped = await rig.load("stopped", f"SIZE = 1\n{REPEAT}", **DECOUPLED)
+    other = await rig.load("add", ADD)
+    os.kill(stopped.pid, signal.SIGSTOP)
+    channel = stopped._worker.channel
+    for _ in range(100):
+        channel.send(frames.pack(frames.Kind.CANCEL, 1, bytes(60_000)))
+    (execution,), _ = rig.execute(stopped, rig.request(IN=np.zeros(200_000, dtype=np.int32)[:5]))
+    assert channel.queued > 50
+    assert value(await rig.infer(other, IN=ints(1))) == [2]
+    os.kill(stopped.pid, signal.SIGCONT)
+    assert len(await execution.end()) == 6
+    assert channel.queued == 0
+
+
+async def test_a_worker_that_breaks_the_format_is_ended_with_a_reason(rig: Rig) -> None:
+    source = """
+import socket
+class TritonPythonModel:
+    def execute(self, requests):
+        runtime = sys.modules[type(requests[0]).__module__.rpartition(".")[0] + ".runtime"]
+        runtime.RUNTIME.channel().sock.send(b"nonsense, and long enough to hold a header")
+        threading.Event().wait()
+"""
+    instance = await rig.load("liar", source)
+    error = await rig.error(instance, IN=ints(1))
+    assert isinstance(error, InstanceDied)
+    assert "the channel broke" in error.message
+
+
+@pytest.mark.parametrize(
+    ("make", "reason"),
+    [
+        ("os.memfd_create('x', os.MFD_ALLOW_SEALING)", "is not sealed against shrinking and growing"),
+        ("slabs.create(4096)", "holds 4096 bytes and should hold 80000"),
+        ("os.open('/dev/null', os.O_RDWR)", "is not a memfd"),
+    ],
+)
+async def test_a_slab_that_could_kill_its_reader_is_refused(rig: Rig, make: str, reason: str) -> None:
+    source = f"""
+class TritonPythonModel:
+    def execute(self, requests):
+        package = type(requests[0]).__module__.rpartition(".")[0]
+        frames, slabs = sys.modules[package + ".frames"], sys.modules[package + ".slabs"]
+        channel = sys.modules[package + ".runtime"].RUNTIME.channel()
+        layout = frames.Layout((), (("OUT", "INT32", (20000,), 80000),))
+        entry = frames.Entry(requests[0]._answer.id, layout, [b""], frames.ENTRY_FINAL)
+        descriptor = {make}
+        channel.send(frames.pack_parcel(frames.Kind.RESPONSE, 0, [entry], slab=9, descriptors=1), [descriptor])
+        threading.Event().wait()
+"""
+    instance = await rig.load("liar", source)
+    error = await rig.error(instance, IN=ints(1))
+    assert isinstance(error, InstanceDied)
+    assert reason in error.message
+
+
+async def test_slabs_are_used_again_once_nobody_looks_at_them(rig: Rig) -> None:
+    instance = await rig.load("add", ADD)
+    for number in range(20):
+        assert value(await rig.infer(instance, IN=np.full(50_000, number, dtype=np.int32)))[0] == number + 1
+    used, idle = instance._worker.channel.pool.counts
+    assert used + idle <= 2
+    assert len(instance._worker.channel.slabs._maps) <= 2
+
+
+async def test_loading_and_unloading_200_times_leaves_nothing_behind(rig: Rig) -> None:
+    files = rig.write("add", ADD)
+    model = await rig.backend.load(rig.config("add"), files)
+    process = psutil.Process()
+
+    async def one(number: int) -> None:
+        from infer.backends.api.backend import InstanceSpec
+        from infer.backends.api.model_config import InstanceKind
+
+        instance = model.create_instance(InstanceSpec(f"add_0_{number}", InstanceKind.CPU))
+        await instance.load()
+        assert value(await rig.infer(instance, IN=ints(number))) == [number + 1]
+        await instance.close()
+
+    await one(0)
+    before = len(os.listdir("/proc/self/fd"))
+    zygote = psutil.Process(rig.backend.zygote.pid)
+    zygote_before = zygote.num_fds()
+    for start in range(0, 200, 8):
+        await asyncio.gather(*[one(start + number) for number in range(8)])
+    assert len(os.listdir("/proc/self/fd")) == before
+    # The zygote reaps when it gets to it: one more spawn comes after all reaping.
+    await one(0)
+    assert len(process.children(recursive=True)) <= 2
+    assert zygote.num_fds() <= zygote_before + 1
