@@ -1,0 +1,1 @@
+"""The HTTP door: Triton's REST protocol on the serving loop."""

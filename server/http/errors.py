@@ -1,0 +1,63 @@
+"""How a failure looks over HTTP: the total table from code to status, and the error body."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import orjson
+
+from ...backends.api.errors import Code, Internal
+
+if TYPE_CHECKING:
+    from ...backends.api.errors import InferError
+
+STATUS: dict[Code, int] = {
+    Code.UNKNOWN: 400,
+    Code.INTERNAL: 500,
+    Code.NOT_FOUND: 404,
+    Code.INVALID_ARG: 400,
+    Code.UNAVAILABLE: 503,
+    Code.UNSUPPORTED: 501,
+    Code.ALREADY_EXISTS: 400,
+    Code.CANCELLED: 400,
+}
+
+NOT_FOUND = "Not Found"
+METHOD_NOT_ALLOWED = "Method Not Allowed"
+
+
+def status_of(error: InferError) -> int:
+    """The HTTP status of a failure."""
+    return STATUS[error.code]
+
+
+def error_body(message: str) -> bytes:
+    """``{"error":"<message>"}``, compact; bytes that are no UTF-8 pass through as they came."""
+    return b'{"error":' + json_string(message) + b"}"
+
+
+def json_string(text: str) -> bytes:
+    """A JSON string literal. Surrogate-escaped bytes come out as those bytes."""
+    try:
+        return orjson.dumps(text)
+    except orjson.JSONEncodeError:
+        return json.dumps(text, ensure_ascii=False).encode("utf-8", "surrogateescape")
+
+
+def mistyped(key: str, expected: str) -> Internal:
+    """A member of the request's JSON that is not of the expected kind."""
+    return Internal(f"Unable to parse '{key}': attempt to access JSON non-{expected} as {expected}")
+
+
+def missing(key: str) -> Internal:
+    """A member of the request's JSON that is not there."""
+    return Internal(f"Unable to parse '{key}': attempt to access non-existing object member '{key}'")
+
+
+def too_large(nbytes: int, limit: int) -> str:
+    """The sentence for JSON over ``--http-max-input-size``."""
+    return (
+        f"request JSON size of {nbytes} bytes exceeds the maximum allowed input size of {limit} bytes. "
+        "Use --http-max-input-size to increase the limit."
+    )

@@ -1,0 +1,261 @@
+"""``POST /v2/models/m[/versions/v]/infer``: a bare ASGI callable, because this is the hot path.
+
+Checks come in Triton's order: model, decoupled, encoding, lengths, JSON, then the core's. One future stands for the
+answer; when the client goes away first, the connection cancels the ticket.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from typing import TYPE_CHECKING, Any
+
+from ...backends.api.errors import InferError, InvalidArgument, Unsupported
+from . import compression, json_codec, json_text
+from .cycle import CONNECTION
+from .errors import error_body, status_of, too_large
+from .json_codec import RequestPlan
+from .reply import ReplyWriter, json_bytes
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from ...backends.api.response import InferenceResponse
+    from ..engine import Engine
+    from ..lifecycle.models import ServedModel
+    from ..lifecycle.signature import ModelSignature
+    from .codec import Codec
+    from .cycle import Connection
+    from .json_codec import DecodedRequest
+    from .reply import Reply
+
+    Receive = Callable[[], Awaitable[dict[str, Any]]]
+    Send = Callable[[dict[str, Any]], Awaitable[None]]
+
+_PATH = re.compile(r"/v2/models/([^/]+)(?:/versions/([0-9]+))?/infer")
+_INTEGER = re.compile(rb"[+-]?[0-9]+")
+_MAX_ROUTES = 1024
+_MAX_PLANS = 64
+_MAX_PLAN_SIZE = 2048
+_JOINED = 16 << 10
+"""Up to this size one body is cheaper than several without a copy."""
+MAX_INT32 = 2**31 - 1
+MAX_INT64 = 2**63 - 1
+_INT64_DIGITS = 20
+JSON_GROWTH = 4
+"""Bytes of JSON that a byte of tensor is taken to become."""
+_NO_TAIL = memoryview(b"")
+
+Target = tuple[str, int | None]
+
+
+class _ModelFacts:
+    """What the door knows of one model version: how it replies, and the requests that clients repeat."""
+
+    __slots__ = ("model", "plans", "writer")
+
+    def __init__(self, model: ServedModel) -> None:
+        self.model = model
+        self.writer = ReplyWriter(model)
+        self.plans: dict[bytes, RequestPlan] = {}
+
+    def remember(self, text: bytes, decoded: DecodedRequest, tail_size: int) -> None:
+        """Keep the plan of a request that may be repeated."""
+        if len(text) <= _MAX_PLAN_SIZE and RequestPlan.suits(decoded, tail_size):
+            if len(self.plans) >= _MAX_PLANS:
+                self.plans.clear()
+            self.plans[text] = RequestPlan(decoded, tail_size)
+
+
+class Inference:
+    """The inference routes."""
+
+    def __init__(self, engine: Engine, codec: Codec, max_input_size: int) -> None:
+        self._engine = engine
+        self._codec = codec
+        self._limit = max_input_size
+        self._routes: dict[str, Target | None] = {}
+        self._facts: dict[Target, _ModelFacts] = {}
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def route(self, path: str) -> Target | None:
+        """Name and version of the model that an inference path names; None for another path.
+
+        A version that does not fit an int64 comes back as -1.
+        """
+        try:
+            return self._routes[path]
+        except KeyError:
+            pass
+        match = _PATH.fullmatch(path)
+        target: Target | None = None
+        if match is not None:
+            version = match[2]
+            number = None if version is None else int(version.lstrip("0")[:_INT64_DIGITS] or "0")
+            target = (match[1], number if number is None or number <= MAX_INT64 else -1)
+        if len(self._routes) >= _MAX_ROUTES:
+            self._routes.clear()
+        self._routes[path] = target
+        return target
+
+    async def __call__(self, target: Target, scope: dict[str, Any], receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        headers: dict[bytes, bytes] = dict(scope["headers"])
+        try:
+            facts = self._find(target)
+            decoded = await self._read(facts, headers, receive)
+        except InferError as error:
+            self._engine.refuse(error)
+            await send_error(send, error)
+            return
+        response: InferenceResponse | None = None
+        try:
+            response = await self._infer(facts.model, decoded, scope.get(CONNECTION))
+            if response.error is not None:
+                raise response.error
+            if self._codec.wants(JSON_GROWTH * json_bytes(response, decoded)):
+                reply = await facts.writer.write_elsewhere(response, decoded, self._codec)
+            else:
+                reply = facts.writer.write(response, decoded)
+            await _send_reply(send, reply, headers.get(b"accept-encoding"))
+        except InferError as error:
+            await send_error(send, error)
+        finally:
+            if response is not None:
+                response.release()
+
+    def _find(self, target: Target) -> _ModelFacts:
+        name, version = target
+        if version == -1:
+            msg = f"failed to get model version from the path: it is larger than {MAX_INT64}"
+            raise InvalidArgument(msg)
+        model = self._engine.find(name, version)
+        if model.signature.decoupled:
+            msg = "HTTP end point doesn't support models with decoupled transaction policy"
+            raise Unsupported(msg)
+        facts = self._facts.get(target)
+        if facts is None or facts.model is not model:
+            if len(self._facts) >= _MAX_ROUTES:
+                self._facts.clear()
+            facts = self._facts[target] = _ModelFacts(model)
+        return facts
+
+    # Reading
+
+    async def _read(self, facts: _ModelFacts, headers: dict[bytes, bytes], receive: Receive) -> DecodedRequest:
+        """The request in the body. Raises InferError."""
+        message = await receive()
+        body: bytes | bytearray = message.get("body", b"")
+        while message.get("more_body", False):
+            message = await receive()
+            body += message.get("body", b"")
+        encoding = headers.get(b"content-encoding")
+        if encoding:
+            body = await compression.decompress(body, encoding, self._limit)
+        view = memoryview(body)
+        size = _json_size(headers.get(b"inference-header-content-length"), view.nbytes)
+        signature, version = facts.model.signature, facts.model.version
+        if not size:
+            return json_codec.read_raw_request(view, signature, version, self._limit)
+        if size > self._limit:
+            raise InvalidArgument(too_large(size, self._limit))
+        if self._codec.wants(size):
+            return await self._read_elsewhere(view, size, signature, version)
+        if size == view.nbytes:
+            return json_codec.read_request(json_text.load(body), _NO_TAIL, signature, version, self._limit)
+        text, tail = bytes(view[:size]), view[size:]
+        plan = facts.plans.get(text)
+        decoded = plan.read(tail) if plan is not None else None
+        if decoded is None:
+            decoded = json_codec.read_request(json_text.load(text), tail, signature, version, self._limit)
+            facts.remember(text, decoded, tail.nbytes)
+        return decoded
+
+    async def _read_elsewhere(
+        self, view: memoryview, size: int, signature: ModelSignature, version: int
+    ) -> DecodedRequest:
+        """Have the codec process turn large JSON into the equivalent binary request."""
+        text, decoded = await self._codec.decode(view[:size], signature, view.nbytes - size, self._limit)
+        document = json_text.load(text)
+        return json_codec.read_request(document, view[size:], signature, version, self._limit, decoded)
+
+    # Executing
+
+    async def _infer(
+        self, model: ServedModel, decoded: DecodedRequest, connection: Connection | None
+    ) -> InferenceResponse:
+        loop = self._loop
+        if loop is None:
+            loop = self._loop = asyncio.get_running_loop()
+        answer: asyncio.Future[InferenceResponse] = loop.create_future()
+
+        def on_response(response: InferenceResponse) -> None:
+            if not response.final or answer.done():
+                response.release()
+            else:
+                answer.set_result(response)
+
+        ticket = self._engine.infer(decoded.request, on_response, model)
+        if answer.done():
+            return answer.result()
+        if connection is not None:
+            if connection.disconnected:
+                ticket.cancel()
+            else:
+                connection.on_disconnect = ticket.cancel
+        try:
+            return await answer
+        except asyncio.CancelledError:
+            ticket.cancel()
+            raise
+
+
+def _json_size(header: bytes | None, body_size: int) -> int:
+    """How many bytes of the body are JSON; 0 for a raw binary request. Raises InvalidArgument."""
+    if not header:
+        return body_size
+    if _INTEGER.fullmatch(header) is None:
+        msg = f"Unable to parse Inference-Header-Content-Length, got: {header.decode('latin-1')}"
+        raise InvalidArgument(msg)
+    size = int(header[:_INT64_DIGITS])
+    if not -MAX_INT32 - 1 <= size <= MAX_INT32:
+        msg = (
+            "Unable to parse Inference-Header-Content-Length, value is out of range "
+            f"[ {-MAX_INT32 - 1}, {MAX_INT32} ], got: {header.decode('latin-1')}"
+        )
+        raise InvalidArgument(msg)
+    if not 0 <= size <= body_size:
+        msg = f"inference header size should be in range (0, {body_size}), got: {size}"
+        raise InvalidArgument(msg)
+    return size
+
+
+async def _send_reply(send: Send, reply: Reply, accept: bytes | None) -> None:
+    headers = reply.headers()
+    parts: list[Any] = [*reply.json, *reply.tail]
+    if reply.tail_size <= _JOINED and len(reply.json) == 1:
+        parts = [b"".join(parts)]
+    if accept:
+        coding = compression.choose(accept, has_tensors=bool(reply.tail_size))
+        if coding:
+            parts = [await compression.compress(parts, coding)]
+            headers[-1] = (b"Content-Length", b"%d" % len(parts[0]))
+            headers.append((b"Content-Encoding", coding.encode()))
+    await send({"type": "http.response.start", "status": 200, "headers": headers})
+    last = parts.pop()
+    for part in parts:
+        await send({"type": "http.response.body", "body": part, "more_body": True})
+    await send({"type": "http.response.body", "body": last})
+
+
+async def send_error(send: Send, error: InferError) -> None:
+    """Send a failure: its status and the error body."""
+    headers = [(b"Accept-Encoding", b"gzip, deflate")] if isinstance(error, compression.UnknownCoding) else []
+    await send_json(send, status_of(error), error_body(str(error)), headers)
+
+
+async def send_json(send: Send, status: int, body: bytes, headers: list[tuple[bytes, bytes]]) -> None:
+    """Send a whole JSON body."""
+    headers = [(b"Content-Type", b"application/json"), (b"Content-Length", b"%d" % len(body)), *headers]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
