@@ -1,0 +1,73 @@
+"""The repository: its index for everyone, loading and unloading for processes of this machine."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+import falcon
+
+from ...backends.api.errors import InvalidArgument, Unsupported
+from ..wire import describe
+from .control import refusal
+from .reply import read_object, send
+
+if TYPE_CHECKING:
+    from ..engine import Engine
+    from .control import Control
+
+_logger = logging.getLogger(__name__)
+
+
+class IndexResource:
+    """GET or POST /v2/repository/index."""
+
+    def __init__(self, engine: Engine) -> None:
+        """The index is a published picture."""
+        self._engine = engine
+
+    def on_get(self, req: falcon.Request, resp: falcon.Response) -> None:
+        """List the repository; ``?ready=true`` only what serves."""
+        send(resp, describe.index(self._engine.index(ready_only=req.get_param_as_bool("ready") or False)))
+
+    def on_post(self, req: falcon.Request, resp: falcon.Response) -> None:
+        """List the repository; ``{"ready": true}`` only what serves."""
+        ready = read_object(req).get("ready", False)
+        if not isinstance(ready, bool):
+            raise InvalidArgument("Invalid value for 'ready': expected a boolean")
+        send(resp, describe.index(self._engine.index(ready_only=ready)))
+
+
+class ModelControlResource:
+    """POST /v2/repository/models/{name}/load and …/unload, in every control mode: this is the operator's own door."""
+
+    def __init__(self, engine: Engine, control: Control) -> None:
+        """Changes happen on the serving loop; ``control`` waits for them."""
+        self._engine = engine
+        self._control = control
+
+    def on_post_load(self, req: falcon.Request, resp: falcon.Response, name: str) -> None:
+        """Load a model, or load it anew; 200 once it serves."""
+        _check_client(req)
+        if read_object(req).get("parameters"):
+            raise Unsupported(f"load of '{name}': parameters are not taken here; change the model's files instead")
+        _logger.info("load of '%s' asked for at the operator's door", name)
+        self._control.run(f"load of '{name}'", self._engine.load(name))
+        resp.content_type = "application/json"
+
+    def on_post_unload(self, req: falcon.Request, resp: falcon.Response, name: str) -> None:
+        """Stop serving a model; 200 once it is closed, also for an unknown name."""
+        _check_client(req)
+        parameters: dict[str, Any] = read_object(req).get("parameters") or {}
+        dependents = parameters.get("unload_dependents", False)
+        if not isinstance(dependents, bool):
+            raise InvalidArgument("Unable to parse 'unload_dependents': expected a boolean")
+        _logger.info("unload of '%s' asked for at the operator's door", name)
+        self._control.run(f"unload of '{name}'", self._engine.unload(name, unload_dependents=dependents))
+        resp.content_type = "application/json"
+
+
+def _check_client(req: falcon.Request) -> None:
+    reason = refusal(req.remote_addr, req.headers)
+    if reason is not None:
+        raise falcon.HTTPForbidden(description=reason)

@@ -1,0 +1,155 @@
+"""The operator's door: the metrics port, a WSGI application on waitress, with threads of its own.
+
+One thread (``operator-door``) owns the sockets, a few (``operator-0`` …) answer. They read frozen snapshots and ask the
+serving loop only to change things.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import socket
+import threading
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from waitress.server import create_server
+from waitress.task import ThreadedTaskDispatcher
+from waitress.wasyncore import close_all
+
+from ...backends.api.errors import Unavailable
+from ..observe.gpu import GpuSampler
+from ..observe.host import HostProbe
+from ..observe.metrics import ServerMetrics
+from .app import create_app
+from .control import Control
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ..engine import Engine
+
+_logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class OperatorSettings:
+    """Where the door listens and what it measures. Port 0 takes a free one; times are in seconds.
+
+    ``threads`` answer requests, and at most ``threads - 2`` of them wait for a load or an unload.
+    """
+
+    host: str = "127.0.0.1"
+    port: int = 8002
+    host_metrics: bool = True
+    gpu_metrics: bool = True
+    metrics_interval_s: float = 2.0
+    threads: int = 6
+    control_timeout_s: float = 600.0
+    max_body_bytes: int = 1 << 20
+
+
+class OperatorService:
+    """The door of one server. ``start`` and ``stop`` belong to one thread, not the serving loop's."""
+
+    def __init__(self, engine: Engine, settings: OperatorSettings) -> None:
+        """Nothing is opened before ``start``."""
+        self._settings = settings
+        self._control = Control(engine.loop, slots=max(1, settings.threads - 2), timeout_s=settings.control_timeout_s)
+        self._gpus = GpuSampler(settings.metrics_interval_s)
+        self.metrics = ServerMetrics(
+            engine.statistics,
+            host=HostProbe(settings.metrics_interval_s) if settings.host_metrics else None,
+            gpus=(lambda: self._gpus.readings) if settings.gpu_metrics else None,
+            refusals=lambda: engine.refusals,
+        )
+        self._app = create_app(engine, self.metrics, self._control)
+        self._address: tuple[str, int] | None = None
+        self._server: Any = None  # waitress has no types
+        self._dispatcher: Any = None
+        self._thread: threading.Thread | None = None
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """Host and port that it listens on. Raises RuntimeError before ``start``."""
+        if self._address is None:
+            raise RuntimeError("the operator's door is not open: call start() first")
+        return self._address
+
+    def start(self) -> None:
+        """Listen and answer. Raises Unavailable, naming address and port, where that is not possible."""
+        settings = self._settings
+        listener = _listen(settings.host, settings.port)
+        self._address = listener.getsockname()[:2]
+        self._dispatcher = _Dispatcher()
+        self._dispatcher.set_thread_count(settings.threads)
+        self._server = create_server(
+            self._app,
+            sockets=[listener],
+            _dispatcher=self._dispatcher,
+            ident=None,
+            max_request_body_size=settings.max_body_bytes,
+            # Headers of a proxy are never trusted; they stay, because they tell that a client is not of this machine.
+            clear_untrusted_proxy_headers=False,
+        )
+        self._thread = threading.Thread(target=self._server.run, name="operator-door", daemon=True)
+        self._thread.start()
+        if settings.gpu_metrics:
+            self._gpus.start()
+
+    def stop(self) -> None:
+        """Answer what is being answered, close everything and join the threads. Idempotent."""
+        self._control.close()
+        self._gpus.stop()
+        if self._thread is None:
+            return
+        self._dispatcher.shutdown()
+        self._dispatcher.join()
+        # The sockets belong to the thread: it closes them itself and ends, having nothing left to watch.
+        self._server.trigger.pull_trigger(self._close_sockets)
+        self._thread.join()
+        self._thread = None
+
+    def _close_sockets(self) -> None:
+        close_all(self._server._map)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  waitress offers no other way
+
+
+class _Dispatcher(ThreadedTaskDispatcher):
+    """Waitress's pool, with threads that are named for what they do and can be joined."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._started: list[threading.Thread] = []
+
+    def start_new_thread(self, target: Callable[[int], object], thread_no: int) -> None:
+        """Start one thread of the pool."""
+        thread = threading.Thread(target=target, name=f"operator-{thread_no}", args=(thread_no,), daemon=True)
+        self._started.append(thread)
+        thread.start()
+
+    def join(self, timeout_s: float = 5.0) -> None:
+        """Wait until the threads ended, after ``shutdown``; one that does not is told of and left."""
+        for thread in self._started:
+            thread.join(timeout_s)
+            if thread.is_alive():
+                _logger.warning("thread %s of the operator's door does not end", thread.name)
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        with contextlib.ExitStack() as stack:
+            listener = stack.enter_context(socket.socket(family, kind, protocol))
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind(address)
+            stack.pop_all()
+    except OSError as error:
+        reason = error.strerror or str(error)
+        message = (
+            f"metrics port {port} on '{host}' cannot be opened: {reason}; "
+            "choose another with --metrics-port, or --allow-metrics=false for none"
+        )
+        raise Unavailable(message) from error
+    return listener

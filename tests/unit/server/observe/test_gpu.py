@@ -1,0 +1,125 @@
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from infer.server.observe.gpu import FAILURE_LIMIT, GpuProbe, GpuReading, GpuSampler, NvmlDevice, is_visible
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+
+@dataclass
+class StubDevice:
+    uuid: str = "GPU-1234"
+    fields: Mapping[str, Callable[[], float]] = field(default_factory=dict)
+
+
+class NvmlStub:
+    """The part of pynvml that a device asks, with power unknown to the GPU."""
+
+    class NVMLError(Exception):
+        pass
+
+    def __init__(self) -> None:
+        self.energy_mj = 5000
+
+    def nvmlDeviceGetUUID(self, _handle: object) -> Any:  # noqa: ANN401, N802
+        return "GPU-abc"
+
+    def nvmlDeviceGetUtilizationRates(self, _handle: object) -> Any:  # noqa: ANN401, N802
+        return type("Rates", (), {"gpu": 42})
+
+    def nvmlDeviceGetMemoryInfo(self, _handle: object) -> Any:  # noqa: ANN401, N802
+        return type("Memory", (), {"total": 1000, "used": 10})
+
+    def nvmlDeviceGetPowerUsage(self, _handle: object) -> Any:  # noqa: ANN401, N802
+        raise self.NVMLError("not supported")
+
+    def nvmlDeviceGetEnforcedPowerLimit(self, _handle: object) -> Any:  # noqa: ANN401, N802
+        return 700_000
+
+    def nvmlDeviceGetTotalEnergyConsumption(self, _handle: object) -> Any:  # noqa: ANN401, N802
+        return self.energy_mj
+
+
+def test_readings_are_in_tritons_units_and_energy_counts_from_the_first_sample() -> None:
+    nvml = NvmlStub()
+    probe = GpuProbe((NvmlDevice(nvml, object()),))
+    probe.read()
+    nvml.energy_mj += 2500
+    assert probe.read() == (GpuReading("GPU-abc", 0.42, 1000, 10, 0.0, 700.0, 2.5),)
+
+
+def test_a_field_that_keeps_failing_is_not_asked_for_again() -> None:
+    asked: list[int] = []
+
+    def fails() -> float:
+        asked.append(1)
+        raise OSError("not supported")
+
+    probe = GpuProbe((StubDevice(fields={"power_usage_watts": fails}),))
+    for _ in range(FAILURE_LIMIT + 4):
+        assert probe.read()[0].power_usage_watts == 0.0
+    assert len(asked) == FAILURE_LIMIT
+
+
+def test_a_success_forgives_earlier_failures() -> None:
+    outcomes = iter([OSError("once"), 1.0, OSError("again"), OSError("again"), 2.0])
+
+    def flaky() -> float:
+        outcome = next(outcomes)
+        if isinstance(outcome, OSError):
+            raise outcome
+        return outcome
+
+    probe = GpuProbe((StubDevice(fields={"power_usage_watts": flaky}),))
+    assert [probe.read()[0].power_usage_watts for _ in range(5)] == [0.0, 1.0, 0.0, 0.0, 2.0]
+
+
+def test_the_sampler_has_a_named_thread_and_joins_it() -> None:
+    sampled = threading.Event()
+    count = [0]
+
+    def utilization() -> float:
+        count[0] += 1
+        if count[0] > 2:
+            sampled.set()
+        return 0.5
+
+    sampler = GpuSampler(interval_s=0.001)
+    assert sampler.start((StubDevice(fields={"utilization": utilization}),))
+    assert sampled.wait(10)
+    assert "gpu-sampler" in {thread.name for thread in threading.enumerate()}
+    sampler.stop()
+    sampler.stop()
+    assert "gpu-sampler" not in {thread.name for thread in threading.enumerate()}
+    assert sampler.readings == (GpuReading("GPU-1234", utilization=0.5),)
+
+
+def test_without_a_gpu_there_is_no_thread() -> None:
+    sampler = GpuSampler()
+    assert not sampler.start(())
+    assert "gpu-sampler" not in {thread.name for thread in threading.enumerate()}
+    sampler.stop()
+
+
+def test_this_machine_is_asked_without_an_error() -> None:
+    sampler = GpuSampler()
+    found = sampler.start()
+    try:
+        assert found == bool(sampler.readings)
+        assert all(reading.memory_total_bytes > 0 for reading in sampler.readings)
+    finally:
+        sampler.stop()
+
+
+@pytest.mark.parametrize(
+    ("visible", "index", "expected"),
+    [(None, 3, True), ("", 0, False), ("0,2", 2, True), ("0,2", 1, False), ("GPU-ab", 7, True), ("GPU-", 7, False)],
+)
+def test_only_visible_gpus_are_measured(visible: str | None, index: int, *, expected: bool) -> None:
+    assert is_visible(visible, index, "GPU-abc") is expected

@@ -1,0 +1,90 @@
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import TYPE_CHECKING
+
+import pytest
+
+from infer.server.operator.service import OperatorSettings
+
+if TYPE_CHECKING:
+    from tests.unit.server.operator.conftest import Answer, Door
+
+
+def test_load_and_unload_reach_the_engine(door: Door) -> None:
+    assert door.post("/v2/repository/models/simple/load").status == 200
+    assert door.post("/v2/repository/models/simple/unload", {"parameters": {"unload_dependents": True}}).status == 200
+    assert door.post("/v2/repository/models/simple/unload").body == b""
+    assert door.engine.calls == [("load", "simple"), ("unload", "simple", True), ("unload", "simple", False)]
+
+
+def test_a_failed_load_says_why(door: Door) -> None:
+    answer = door.post("/v2/repository/models/bad/load")
+    assert (answer.status, answer.json) == (400, {"error": "load failed for model 'bad': no file"})
+
+
+def test_parameters_of_a_load_are_not_offered(door: Door) -> None:
+    answer = door.post("/v2/repository/models/simple/load", {"parameters": {"config": "{}"}})
+    assert answer.status == 501
+    assert "load of 'simple': parameters are not taken here" in answer.json["error"]
+
+
+def test_a_bad_unload_parameter_is_refused(door: Door) -> None:
+    answer = door.post("/v2/repository/models/simple/unload", {"parameters": {"unload_dependents": 1}})
+    assert answer.status == 400
+    assert door.engine.calls == []
+
+
+@pytest.mark.parametrize("header", ["Origin", "X-Forwarded-For", "Forwarded", "Sec-Fetch-Site"])
+def test_a_browser_or_a_proxy_may_not_change_anything(door: Door, header: str) -> None:
+    answer = door.post("/v2/repository/models/simple/load", headers={header: "somebody"})
+    assert answer.status == 403
+    assert header.lower() in answer.json["error"]
+    assert door.engine.calls == []
+
+
+def hang(door: Door) -> tuple[threading.Thread, list[Answer]]:
+    """A client whose load is under way and goes on until the engine's gate opens."""
+
+    async def prepare() -> None:
+        door.engine.gate = asyncio.Event()
+
+    async def entered() -> None:
+        await door.engine.entered.wait()
+
+    door.loop.run(prepare())
+    answers: list[Answer] = []
+    thread = threading.Thread(target=lambda: answers.append(door.post("/v2/repository/models/slow/load")))
+    thread.start()
+    door.loop.run(entered())
+    return thread, answers
+
+
+@pytest.mark.parametrize("settings", [OperatorSettings(port=0, threads=3, control_timeout_s=20)])
+def test_one_change_too_many_is_refused_while_reads_are_answered(door: Door) -> None:
+    thread, answers = hang(door)
+    answer = door.post("/v2/repository/models/simple/load")
+    assert answer.status == 503
+    assert "1 changes are under way already" in answer.json["error"]
+    assert door.get("/metrics").status == 200
+    door.loop.call_soon(door.engine.open_gate)
+    thread.join(10)
+    assert answers[0].status == 200
+    assert door.post("/v2/repository/models/simple/load").status == 200
+
+
+def test_a_stop_answers_those_who_wait(door: Door) -> None:
+    thread, answers = hang(door)
+    door.service.stop()
+    thread.join(10)
+    assert answers[0].status == 503
+    assert "the server is stopping" in answers[0].json["error"]
+
+
+@pytest.mark.parametrize("settings", [OperatorSettings(port=0, control_timeout_s=0.05)])
+def test_a_change_that_takes_too_long_is_answered_as_under_way(door: Door) -> None:
+    thread, answers = hang(door)
+    thread.join(10)
+    assert answers[0].status == 503
+    assert "not done after 0.05 s and still under way" in answers[0].json["error"]
