@@ -133,4 +133,13 @@ def _http_service(settings: ServerSettings, engine: Engine) -> HttpService:
 def _operator_service(settings: ServerSettings, engine: Engine) -> OperatorService:
     from ..server.operator.service import OperatorService, OperatorSettings  # noqa: PLC0415  as above
 
-    return OperatorService(engine, OperatorSettings(host=settings.metrics_address, port=settings.metrics_port))
+    return OperatorService(
+        engine,
+        OperatorSettings(
+            host=settings.metrics_address,
+            port=settings.metrics_port,
+            host_metrics=settings.allow_cpu_metrics,
+            gpu_metrics=settings.allow_gpu_metrics,
+            metrics_interval_s=settings.metrics_interval_ms / 1000,
+        ),
+    )

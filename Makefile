@@ -1,0 +1,60 @@
+# make up      install into .venv and start the server on the samples
+# make test    install what the tests need and run them
+# make lint    style, types, and the one direction of imports
+# make bench   measure against a real Triton (benchmarks/README.md)
+# make build   the wheel, in dist/
+# make locks   write packaging/locks anew
+# make clean   remove what the above made
+
+PYTHON ?= python3
+VENV ?= .venv
+LOCK ?= packaging/locks/shipped.txt
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check -qq
+ARGS ?=
+
+# onnxruntime and onnxruntime-gpu own the same module, so one of them is chosen here.
+EXTRA := $(if $(shell command -v nvidia-smi >/dev/null 2>&1 && nvidia-smi -L 2>/dev/null | grep GPU),gpu,cpu)
+
+.PHONY: up test lint bench build locks clean install install-dev
+
+install: $(VENV)/.installed
+install-dev: $(VENV)/.installed-dev
+
+up: $(VENV)/.installed
+	$(BIN)/infer up --model-repository model_repository $(ARGS)
+
+test: $(VENV)/.installed-dev
+	$(BIN)/python -m pytest $(ARGS)
+
+lint: $(VENV)/.installed-dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/pyright
+	$(BIN)/lint-imports
+
+bench: $(VENV)/.installed-dev
+	$(BIN)/python benchmarks/run.py $(ARGS)
+
+build: $(VENV)/.installed-dev
+	rm -rf build dist
+	$(BIN)/python -m build --wheel --outdir dist .
+
+locks:
+	packaging/locks/write $(PYTHON)
+
+clean:
+	rm -rf $(VENV) build dist infer_server.egg-info .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+
+$(VENV)/bin/python:
+	$(PYTHON) -m venv $(VENV)
+
+# The stamps make a second `make up` or `make test` start at once.
+$(VENV)/.installed: pyproject.toml $(LOCK) | $(VENV)/bin/python
+	$(PIP) install --constraint $(LOCK) --editable '.[$(EXTRA)]'
+	@touch $@
+
+$(VENV)/.installed-dev: pyproject.toml $(LOCK) | $(VENV)/bin/python
+	$(PIP) install --constraint $(LOCK) --editable '.[$(EXTRA),dev]'
+	$(PIP) install --constraint $(LOCK) --no-deps silero-vad  # a speech model; its wheel asks for torch, its ONNX file does not
+	@touch $@ $(VENV)/.installed

@@ -1,0 +1,158 @@
+"""The life of a server process: start, wait for a signal, drain, stop, and the exit code.
+
+The first SIGINT or SIGTERM lets requests under way finish, for ``--exit-timeout-secs`` at most; a second one while
+they do stops at once. Exit codes: 0 stopped as asked; 1 could not start, or the time ran out; 130 stopped at once.
+"""
+
+from __future__ import annotations
+
+import logging
+import queue
+import signal
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ..backends.api.errors import InferError
+from ..server.observe import logs
+from . import console
+from .failures import ExitCode
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+    from ..server.lifecycle.signature import ModelSignature
+    from .settings import ServerSettings
+    from .wiring import RunningServer
+
+_logger = logging.getLogger(__name__)
+_READY = "READY"
+
+
+class StopRequested(Exception):
+    """Raised by a signal into what cannot be waited for: a start, or a drain that has been interrupted."""
+
+
+class StopSignals:
+    """SIGINT and SIGTERM, for the main thread.
+
+    While ``armed`` a signal raises StopRequested where the main thread stands. Otherwise it is queued for
+    :meth:`wait`; ``SimpleQueue.put`` is re-entrant, which ``Event.set`` in a signal handler is not.
+    """
+
+    def __init__(self) -> None:
+        self.armed = True
+        self._received: queue.SimpleQueue[signal.Signals] = queue.SimpleQueue()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, self._receive)
+
+    def wait(self) -> signal.Signals:
+        """Wait for the first signal that was not raised."""
+        return self._received.get()
+
+    def _receive(self, number: int, _frame: FrameType | None) -> None:
+        if self.armed:
+            self.armed = False  # raised once: what cleans up after it is not interrupted
+            raise StopRequested(signal.Signals(number).name)
+        self._received.put(signal.Signals(number))
+
+
+def serve(settings: ServerSettings) -> int:
+    """Serve until told to stop; the exit code of the process. Main thread."""
+    try:
+        service = logs.configure(log_settings(settings))
+    except InferError as error:
+        sys.stderr.write(f"error: {error}\n")
+        return ExitCode.FAILED
+    try:
+        return _serve(settings)
+    finally:
+        service.stop()
+
+
+def log_settings(settings: ServerSettings) -> logs.LogSettings:
+    """The part of the settings that the logs know."""
+    return logs.LogSettings(
+        log_info=settings.log_info,
+        log_warning=settings.log_warning,
+        log_error=settings.log_error,
+        log_verbose=settings.log_verbose,
+        log_format=settings.log_format,
+        log_file=Path(settings.log_file) if settings.log_file else None,
+    )
+
+
+def _serve(settings: ServerSettings) -> int:
+    from .wiring import build  # noqa: PLC0415  the runtimes' libraries are loaded after the settings are known good
+
+    signals = StopSignals()
+    for notice in settings.notices:
+        _logger.warning("%s", notice)
+    try:
+        server = build(settings)
+        failed = server.start()
+    except InferError as error:
+        _logger.error("the server cannot start: %s", error)  # noqa: TRY400  the sentence says it; a trace does not
+        return ExitCode.FAILED
+    except StopRequested as request:
+        _logger.info("%s while starting: stopped", request)
+        return ExitCode.OK
+    if failed and settings.exit_on_error:
+        page = console.model_table(server.engine.index())
+        names = ", ".join(sorted(failed))
+        _logger.error("failed to load: %s; --exit-on-error=false serves the others", names, extra={"table": page})
+        _stop(server, signals)
+        return ExitCode.FAILED
+    signals.armed = False
+    _announce(server, settings)
+    return _until_stopped(server, settings, signals)
+
+
+def _until_stopped(server: RunningServer, settings: ServerSettings, signals: StopSignals) -> int:
+    """Wait for a signal, drain, stop."""
+    received = signals.wait()
+    _logger.info("%s: finishing requests under way, for %d s at most", received.name, settings.exit_timeout_secs)
+    try:
+        signals.armed = True
+        left = server.drain(settings.exit_timeout_secs)
+    except StopRequested:
+        _logger.warning("stopping now: requests under way are failed")
+        _stop(server, signals)
+        return ExitCode.INTERRUPTED
+    _stop(server, signals)
+    if left:
+        _logger.error("Exit timeout expired: %d requests under way were failed", left)
+        return ExitCode.FAILED
+    _logger.info("stopped")
+    return ExitCode.OK
+
+
+def _stop(server: RunningServer, signals: StopSignals) -> None:
+    """Stop for good; a signal adds nothing any more."""
+    signals.armed = False
+    server.stop()
+
+
+def _announce(server: RunningServer, settings: ServerSettings) -> None:
+    """Print the start page, in order with the log where both go to the console."""
+    page = console.start_page(
+        server.engine.index(),
+        _ready_signatures(server),
+        http=server.http_address,
+        operator=server.operator_address,
+    )
+    if settings.log_info and not settings.log_file:
+        _logger.info("serving", extra={"table": page})
+    else:
+        sys.stdout.write(f"{page}\n")
+        sys.stdout.flush()
+
+
+def _ready_signatures(server: RunningServer) -> dict[str, ModelSignature]:
+    """The signature of every model that is ready. The engine's models belong to the serving loop."""
+    names = {entry.name for entry in server.engine.index() if entry.state == _READY}
+
+    async def collect() -> dict[str, ModelSignature]:
+        return {name: server.engine.find(name).signature for name in sorted(names)}
+
+    return server.serving_loop.run(collect())

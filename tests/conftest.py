@@ -1,0 +1,170 @@
+"""What the tests share: the command line as a process, and a whole server as a process."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+import psutil
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+ROOT = Path(__file__).resolve().parents[1]
+COMMAND = str(Path(sys.executable).parent / "infer")
+START_LIMIT_S = 60
+STOP_LIMIT_S = 30
+
+
+class ServerProcess:
+    """A server started with the command line. Its log is read to the end all the time, so it never blocks."""
+
+    def __init__(self, arguments: Sequence[str], environment: dict[str, str]) -> None:
+        self.process = subprocess.Popen(
+            [COMMAND, *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            env=environment,
+            start_new_session=True,
+        )
+        self.lines: list[str] = []
+        self._example = threading.Event()
+        self._reader = threading.Thread(target=self._read, name="server-log-reader")
+        self._reader.start()
+
+    def _read(self) -> None:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            self.lines.append(line.rstrip("\n"))
+            if line.startswith("curl "):
+                self._example.set()
+        self._example.set()
+
+    @property
+    def log(self) -> str:
+        """Everything that it has written so far."""
+        return "\n".join(self.lines)
+
+    def wait_until_serving(self) -> None:
+        """Wait for the start page; fails with the log where the server ends instead."""
+        assert self._example.wait(START_LIMIT_S), f"no start page after {START_LIMIT_S} s:\n{self.log}"
+        assert self.process.poll() is None or self.example, f"it ended with {self.process.wait()}:\n{self.log}"
+        assert self.example, f"it ended:\n{self.log}"
+
+    @property
+    def example(self) -> str:
+        """The command of the start page."""
+        return next((line for line in self.lines if line.startswith("curl ")), "")
+
+    def _address(self, door: str) -> str:
+        found = re.search(rf"^{door} +(http://\S+?)/", self.log, re.MULTILINE)
+        assert found is not None, self.log
+        return found[1]
+
+    @property
+    def http(self) -> str:
+        """The HTTP door's URL, without a path."""
+        return self._address("inference")
+
+    @property
+    def operator(self) -> str:
+        """The operator's door's URL, without a path."""
+        return self._address("metrics")
+
+    def processes(self) -> list[psutil.Process]:
+        """The server and everything below it."""
+        server = psutil.Process(self.process.pid)
+        return [server, *server.children(recursive=True)]
+
+    def stop(self, number: signal.Signals = signal.SIGTERM) -> int:
+        """Send a signal and wait for the end: its exit status. No process of it is left."""
+        family = self.processes() if self.process.poll() is None else []
+        if self.process.poll() is None:
+            self.process.send_signal(number)
+        status = self.join()
+        _, left = psutil.wait_procs(family, timeout=5)
+        assert not left, f"processes left behind: {left}\n{self.log}"
+        return status
+
+    def join(self) -> int:
+        """Wait for the end: its exit status, everything that it wrote read."""
+        status = self.process.wait(STOP_LIMIT_S)
+        self._reader.join(STOP_LIMIT_S)
+        return status
+
+    def kill(self) -> None:
+        """End it and everything below it, whatever state it is in."""
+        if self.process.poll() is None:
+            for process in self.processes():
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    process.kill()
+        self.process.wait(STOP_LIMIT_S)
+        self._reader.join(STOP_LIMIT_S)
+        assert self.process.stdout is not None
+        self.process.stdout.close()
+
+
+class StartServer(Protocol):
+    """Starts `infer serve` (or another verb) with these arguments, on free ports of the loopback."""
+
+    def __call__(self, *arguments: str, verb: str = "serve", wait: bool = True) -> ServerProcess: ...
+
+
+def _servers() -> Iterator[StartServer]:
+    started: list[ServerProcess] = []
+
+    def start(*arguments: str, verb: str = "serve", wait: bool = True) -> ServerProcess:
+        ports = ["--http-address=127.0.0.1", "--http-port=0", "--metrics-port=0"]
+        server = ServerProcess([verb, *ports, *arguments], dict(os.environ))
+        started.append(server)
+        if wait:
+            server.wait_until_serving()
+        return server
+
+    yield start
+    for server in started:
+        server.kill()
+
+
+@pytest.fixture
+def start_server() -> Iterator[StartServer]:
+    """Servers that end with the test. Log and start page are in ``.log``, addresses in ``.http`` and ``.operator``."""
+    yield from _servers()
+
+
+@pytest.fixture(scope="module")
+def start_module_server() -> Iterator[StartServer]:
+    """Servers that several tests of a module share."""
+    yield from _servers()
+
+
+class RunInfer(Protocol):
+    """Runs `infer` with these words; the finished process with its text."""
+
+    def __call__(self, *words: str, stdin: str = "") -> subprocess.CompletedProcess[str]: ...
+
+
+@pytest.fixture
+def run_infer() -> RunInfer:
+    """The command line, run to its end."""
+
+    def run(*words: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
+        return subprocess.run([COMMAND, *words], input=stdin, capture_output=True, text=True, timeout=60, check=False)
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def root() -> Path:
+    """The root of the repository."""
+    return ROOT

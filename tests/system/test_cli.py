@@ -1,0 +1,184 @@
+"""The command line, as a person and a script meet it: real processes, a real server."""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+import subprocess
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+if TYPE_CHECKING:
+    from tests.conftest import RunInfer, ServerProcess, StartServer
+
+NUMBERS = list(range(16))
+
+ECHO = """
+backend: "identity"
+input [{ name: "INPUT0" data_type: TYPE_FP32 dims: [-1] }]
+output [{ name: "OUTPUT0" data_type: TYPE_FP32 dims: [-1] }]
+"""
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    """One model that works and one that does not."""
+    for name, config in (("echo", ECHO), ("broken", 'backend: "nobody"\n')):
+        (tmp_path / name / "1").mkdir(parents=True)
+        (tmp_path / name / "config.pbtxt").write_text(config)
+    return tmp_path
+
+
+@pytest.fixture(scope="module")
+def samples(start_module_server: StartServer) -> ServerProcess:
+    """A server on the sample models, for tests that leave it running."""
+    return start_module_server(verb="up")
+
+
+def test_help_and_version_answer(run_infer: RunInfer) -> None:
+    assert "Usage: infer" in run_infer("--help").stdout
+    assert run_infer("version", "-o", "name").stdout.strip()
+    assert json.loads(run_infer("version", "-o", "json").stdout)["infer"]
+
+
+def test_serve_help_lists_every_group_and_ends_with_one_as_tritons_does(run_infer: RunInfer) -> None:
+    done = run_infer("serve", "--help")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "--grpc-infer-thread-count" in done.stderr
+    assert "Model Repository:" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "phrase"),
+    [
+        (["--no-such-flag"], 'Bad option: "--no-such-flag"'),
+        (["--http-port=x"], 'Bad option: "--http-port"'),
+        (["stray"], "Unexpected argument"),
+        (["--", "stray"], "Unexpected argument"),
+        ([], "--model-repository DIR"),
+    ],
+)
+def test_a_bad_command_line_is_usage_then_the_reason_and_status_one(
+    run_infer: RunInfer, words: list[str], phrase: str
+) -> None:
+    done = run_infer("serve", *words)
+    assert done.returncode == 1
+    assert done.stderr.startswith("Usage: infer serve")
+    assert phrase in done.stderr[-200:]
+
+
+@pytest.mark.parametrize("words", [["nonsense"], ["model", "nonsense"], ["model", "list", "--nonsense"]])
+def test_a_usage_error_of_another_command_is_two(run_infer: RunInfer, words: list[str]) -> None:
+    assert run_infer(*words).returncode == 2
+
+
+def test_nobody_there_is_six_and_three_lines(run_infer: RunInfer) -> None:
+    done = run_infer("model", "list", "--url", "http://127.0.0.1:9")
+    assert (done.returncode, done.stdout) == (6, "")
+    assert [line.split(":")[0].strip() for line in done.stderr.splitlines()] == ["error", "why", "fix"]
+
+
+def test_up_shows_what_it_serves_and_a_command_that_works(samples: ServerProcess) -> None:
+    assert "simple    1        READY" in samples.log
+    assert samples.lines[-1] == samples.example
+    done = subprocess.run(["bash", "-c", samples.example], capture_output=True, text=True, timeout=30, check=True)
+    assert json.loads(done.stdout)["model_name"] == "simple"
+
+
+def test_models_are_shown_from_the_command_line(samples: ServerProcess, run_infer: RunInfer) -> None:
+    url = ["--url", samples.operator]
+    assert "simple" in run_infer("model", "list", "-o", "name", *url).stdout.split()
+    assert run_infer("model", "ready", "simple", *url).returncode == 0
+    assert run_infer("model", "ready", "nobody", *url).returncode == 3
+    assert "INPUT0   input      INT32     [-1, 16]" in run_infer("model", "metadata", "simple", *url).stdout
+    assert run_infer("model", "metadata", "nobody", *url).returncode == 3
+    assert json.loads(run_infer("model", "config", "simple", *url).stdout)["max_batch_size"] == 8
+    statistics = json.loads(run_infer("model", "stats", "simple", "-o", "json", *url).stdout)
+    assert statistics["model_stats"][0]["name"] == "simple"
+    assert run_infer("model", "stats", *url).stdout.startswith("MODEL")
+    assert run_infer("model", "stats", "nobody", *url).returncode == 3
+
+
+def test_a_model_is_called_from_literals_a_file_and_standard_input(
+    samples: ServerProcess, run_infer: RunInfer, tmp_path: Path
+) -> None:
+    url = ["--url", samples.http]
+    np.save(tmp_path / "ones.npy", np.ones((1, 16), np.int32))
+    done = run_infer(
+        "call", "simple", "-i", f"INPUT0={NUMBERS}", "-i", f"INPUT1=@{tmp_path / 'ones.npy'}", "--curl", *url
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[0] == "OUTPUT0  INT32 [1, 16]"
+    repeated = subprocess.run(["bash", "-c", done.stderr], capture_output=True, text=True, timeout=30, check=True)
+    sums = [number + 1 for number in NUMBERS]
+    assert json.loads(repeated.stdout)["outputs"][0]["data"] == sums
+    done = run_infer("call", "simple", "-o", "json", *url, stdin=json.dumps({"INPUT0": NUMBERS, "INPUT1": [1] * 16}))
+    assert json.loads(done.stdout)["outputs"][0]["data"] == sums
+    failed = run_infer("call", "simple", "-i", f"INPUT0={NUMBERS}", *url)
+    assert failed.returncode == 1
+    assert "INPUT1" in failed.stderr or "2 inputs" in failed.stderr
+    assert run_infer("call", "nobody", "-i", "X=1", *url).returncode == 3
+
+
+def test_a_broken_model_ends_the_server_with_one_and_its_reason(start_server: StartServer, repository: Path) -> None:
+    server = start_server("--model-repository", str(repository), wait=False)
+    assert server.join() == 1
+    assert "broken" in server.log
+    assert "nobody" in server.log
+
+
+def test_a_broken_model_is_shown_and_the_others_serve_where_that_is_asked_for(
+    start_server: StartServer, repository: Path, run_infer: RunInfer
+) -> None:
+    server = start_server("--model-repository", str(repository), "--exit-on-error=false")
+    url = ["--url", server.operator]
+    done = run_infer("model", "ready", "broken", *url)
+    assert done.returncode == 4
+    assert "nobody" in done.stderr
+    assert run_infer("model", "ready", "echo", *url).returncode == 0
+    assert server.stop() == 0
+
+
+def test_a_server_says_once_which_flags_it_does_not_act_on(start_server: StartServer, repository: Path) -> None:
+    server = start_server(
+        f"--model-repository={repository}", "--exit-on-error=false", "--rate-limit=off", "--grpc-port=9"
+    )
+    assert server.log.count("not acted on yet") == 1
+    assert "--rate-limit, --grpc-port" in server.log
+
+
+def test_json_logs_are_an_object_a_line(start_server: StartServer, repository: Path) -> None:
+    server = start_server(f"--model-repository={repository}", "--log-format=json", wait=False)
+    server.join()
+    assert server.lines
+    assert all("message" in json.loads(line) for line in server.lines)
+
+
+def test_a_taken_port_ends_the_server_with_one_and_its_number(start_server: StartServer, repository: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        server = start_server(f"--model-repository={repository}", f"--http-port={port}", wait=False)
+        assert server.join() == 1
+    assert str(port) in server.log
+
+
+def test_a_repository_that_is_none_ends_the_server_with_one(start_server: StartServer, tmp_path: Path) -> None:
+    server = start_server(f"--model-repository={tmp_path / 'nowhere'}", wait=False)
+    assert server.join() == 1
+    assert "nowhere" in server.log
+    assert "Traceback" not in server.log
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["SIGINT", "SIGTERM"])
+def test_a_signal_ends_the_server_with_zero_and_nothing_is_left_behind(
+    start_server: StartServer, number: signal.Signals
+) -> None:
+    server = start_server(verb="up")
+    assert len(server.processes()) > 1, "the sample in Python has a worker process"
+    assert server.stop(number) == 0
+    assert server.lines[-1].endswith('"stopped"')
+    assert not [path for path in Path("/dev/shm").iterdir() if "infer" in path.name]

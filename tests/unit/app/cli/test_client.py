@@ -1,0 +1,127 @@
+"""The client of the operator's door turns every failure into a sentence and an exit code."""
+
+from __future__ import annotations
+
+import http.server
+import socket
+import threading
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from infer.app.cli.client import Client, Reply, error_text, model_path
+from infer.app.failures import CommandError, ExitCode
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    """Answers `/<status>` with that status and the body that the test has set."""
+
+    body = b""
+
+    def do_GET(self) -> None:
+        length = int(self.headers.get("Content-Length", 0))
+        self.rfile.read(length)
+        self.send_response(int(self.path.strip("/")))
+        self.send_header("Content-Length", str(len(self.body)))
+        self.end_headers()
+        self.wfile.write(self.body)
+
+    do_POST = do_GET  # noqa: N815  the base class's way to name methods
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002  the base class's name
+        """Say nothing."""
+
+
+@pytest.fixture
+def url() -> Iterator[str]:
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.005})
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    thread.join()
+    server.server_close()
+    Handler.body = b""
+
+
+def failure(client: Client, path: str) -> CommandError:
+    with pytest.raises(CommandError) as caught:
+        client.get(path)
+    return caught.value
+
+
+def test_a_document_is_what_the_server_sent(url: str) -> None:
+    Handler.body = b'{"a": [1]}'
+    assert Client(url).get("/200") == {"a": [1]}
+    assert Client(url).post("/200", {"x": 1}) == {"a": [1]}
+    assert Client(url.removeprefix("http://")).get("/200") == {"a": [1]}
+
+
+def test_an_empty_body_is_an_empty_document(url: str) -> None:
+    assert Client(url).post("/200") == {}
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "code"),
+    [
+        (404, b'{"error":"no"}', ExitCode.NOT_FOUND),
+        (403, b'{"error":"no"}', ExitCode.REFUSED),
+        (401, b"", ExitCode.REFUSED),
+        (503, b'{"error":"no"}', ExitCode.NOT_READY),
+        (400, b'{"error":"requested model \'m\' is not available"}', ExitCode.NOT_FOUND),
+        (400, b'{"error":"bad"}', ExitCode.FAILED),
+        (500, b"broken", ExitCode.FAILED),
+    ],
+)
+def test_an_error_status_is_an_exit_code_and_the_servers_sentence(
+    url: str, status: int, body: bytes, code: ExitCode
+) -> None:
+    Handler.body = body
+    error = failure(Client(url), f"/{status}")
+    assert error.code is code
+    assert str(status) in error.what
+    assert error.why == error_text(Reply(status, {}, body))
+
+
+def test_what_is_not_json_is_shown(url: str) -> None:
+    Handler.body = b"<html>"
+    assert "<html>" in str(failure(Client(url), "/200"))
+
+
+def test_nobody_there_is_a_connection_failure_with_the_way_out() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    error = failure(Client(f"http://127.0.0.1:{port}"), "/v2")
+    assert error.code is ExitCode.NO_CONNECTION
+    assert "infer up" in error.fix
+
+
+def test_a_server_that_hangs_up_is_a_connection_failure() -> None:
+    def hang_up() -> None:
+        listener.accept()[0].close()
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=hang_up)
+        thread.start()
+        error = failure(Client(f"http://127.0.0.1:{listener.getsockname()[1]}"), "/v2")
+        thread.join()
+    assert error.code is ExitCode.NO_CONNECTION
+
+
+def test_a_server_that_says_nothing_is_not_ready() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        error = failure(Client(f"http://127.0.0.1:{listener.getsockname()[1]}", timeout=0.05), "/v2")
+    assert error.code is ExitCode.NOT_READY
+    assert "0.05 seconds" in error.why
+
+
+@pytest.mark.parametrize("address", ["ftp://h", "http://", "http://h:port", "http://h:99999", ""])
+def test_what_is_no_address_is_a_usage_error(address: str) -> None:
+    assert failure(Client(address), "/v2").code is ExitCode.USAGE
+
+
+def test_a_name_cannot_leave_its_place_in_the_path() -> None:
+    assert model_path("a/../b c", "1?", "/ready") == "/v2/models/a%2F..%2Fb%20c/versions/1%3F/ready"

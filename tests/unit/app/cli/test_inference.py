@@ -1,0 +1,152 @@
+"""`infer call` fits values to a model's inputs and reads what comes back."""
+
+from __future__ import annotations
+
+import io
+import json
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from infer.app.cli import inference
+from infer.app.cli.client import Client, Reply
+from infer.app.failures import CommandError, ExitCode
+from infer.backends.api.datatypes import Datatype
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+METADATA = {
+    "name": "m",
+    "inputs": [
+        {"name": "A", "datatype": "INT32", "shape": [-1, 4]},
+        {"name": "T", "datatype": "BYTES", "shape": [1]},
+        {"name": "H", "datatype": "FP16", "shape": [2]},
+    ],
+    "outputs": [{"name": "Y", "datatype": "FP32", "shape": [1]}],
+}
+
+
+class FixedClient(Client):
+    """A client whose server says what a test wants."""
+
+    def get(self, path: str) -> dict[str, Any]:
+        assert path == "/v2/models/m"
+        return METADATA
+
+
+def prepared(given: dict[str, Any]) -> inference.Request:
+    return inference.prepare(FixedClient("http://h:1"), "m", "", given, "")
+
+
+def test_options_are_json_or_text_or_a_file(tmp_path: Path) -> None:
+    np.save(tmp_path / "a.npy", np.arange(3))
+    given = inference.from_options(["A=[1,2]", "B=hello", "C=0.5", f"D=@{tmp_path / 'a.npy'}"])
+    assert given["A"] == [1, 2]
+    assert given["B"] == "hello"
+    assert given["C"] == 0.5
+    assert given["D"].tolist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize("option", ["A", "=1", "A=@/no/such/file.npy", "A=@/dev/null"])
+def test_an_option_that_is_no_input_is_a_usage_error(option: str) -> None:
+    with pytest.raises(CommandError) as caught:
+        inference.from_options([option])
+    assert caught.value.code is ExitCode.USAGE
+
+
+@pytest.mark.parametrize("text", ["", "not json", "[1]"])
+def test_standard_input_must_be_a_json_object(text: str) -> None:
+    with pytest.raises(CommandError) as caught:
+        inference.from_stdin(io.StringIO(text))
+    assert caught.value.code is ExitCode.USAGE
+
+
+def test_a_single_item_gets_a_batch_of_one() -> None:
+    (entry,) = prepared({"A": [1, 2, 3, 4]}).document["inputs"]
+    assert entry == {"name": "A", "shape": [1, 4], "datatype": "INT32", "data": [1, 2, 3, 4]}
+
+
+def test_a_flat_list_is_folded_into_rows() -> None:
+    (entry,) = prepared({"A": [1, 2, 3, 4, 5, 6, 7, 8]}).document["inputs"]
+    assert entry["shape"] == [2, 4]
+
+
+def test_a_text_is_a_tensor_of_one_text() -> None:
+    (entry,) = prepared({"T": "häh"}).document["inputs"]
+    assert entry == {"name": "T", "shape": [1], "datatype": "BYTES", "data": ["häh"]}
+
+
+def test_what_json_cannot_carry_goes_as_bytes() -> None:
+    request = prepared({"H": [1.5, 2]})
+    assert request.document["inputs"][0]["parameters"] == {"binary_data_size": 4}
+    assert np.frombuffer(request.tail[0], np.float16).tolist() == [1.5, 2.0]
+    assert request.curl().startswith("#")
+
+
+def test_a_large_array_goes_as_bytes() -> None:
+    request = prepared({"A": np.zeros((1000, 4), np.int32)})
+    assert request.document["inputs"][0]["parameters"] == {"binary_data_size": 16000}
+
+
+def test_the_curl_command_does_the_same() -> None:
+    assert prepared({"T": "x"}).curl().startswith("curl -s http://h:1/v2/models/m/infer -d ")
+
+
+@pytest.mark.parametrize(
+    ("given", "phrases"),
+    [
+        ({"X": 1}, ["no input 'X'", "A, T, H"]),
+        ({"A": [1, 2, 3]}, ["[-1, 4]", "[3]"]),
+        ({"A": [[1, 2], [3]]}, ["'A' takes INT32"]),
+        ({"A": ["x", "y", "z", "w"]}, ["'A' takes INT32"]),
+        ({"A": [1.5, 2, 3, 4]}, ["'A' takes INT32"]),
+        ({"A": [2**40, 1, 1, 1]}, ["'A' takes INT32"]),
+        ({"A": np.zeros(4)}, ["'A' takes INT32"]),
+    ],
+)
+def test_values_that_do_not_fit_are_refused_with_both_sides(given: dict[str, Any], phrases: list[str]) -> None:
+    with pytest.raises(CommandError) as caught:
+        prepared(given)
+    assert caught.value.code is ExitCode.USAGE
+    for phrase in phrases:
+        assert phrase in str(caught.value)
+
+
+def test_a_whole_request_document_is_sent_as_it_is() -> None:
+    document = {"inputs": [{"name": "A"}], "id": "7"}
+    assert prepared(document).document == document
+
+
+def test_large_integers_stay_exact() -> None:
+    assert inference.to_array("A", Datatype.INT64, [2**62 + 1]).tolist() == [2**62 + 1]
+    assert inference.to_array("A", Datatype.UINT64, [2**64 - 1]).tolist() == [2**64 - 1]
+
+
+def test_an_answer_is_read_from_json_and_from_bytes() -> None:
+    outputs = [
+        {"name": "J", "datatype": "INT32", "shape": [2], "data": [1, 2]},
+        {"name": "B", "datatype": "FP16", "shape": [2], "parameters": {"binary_data_size": 4}},
+        {"name": "T", "datatype": "BYTES", "shape": [1], "parameters": {"binary_data_size": 6}},
+    ]
+    head = json.dumps({"model_name": "m", "outputs": outputs}).encode()
+    tail = np.array([0.5, 2], np.float16).tobytes() + b"\x02\0\0\0ok"
+    answer = inference.read_answer(Reply(200, {"inference-header-content-length": str(len(head))}, head + tail))
+    assert [tensor.values for tensor in answer.tensors] == [[1, 2], [0.5, 2.0], ["ok"]]
+    assert answer.document()["model_name"] == "m"
+    assert answer.document()["outputs"][1]["data"] == [0.5, 2.0]
+    assert answer.text().splitlines()[:2] == ["J  INT32 [2]", "  [1, 2]"]
+
+
+def test_a_long_output_is_cut_for_people_only() -> None:
+    tensor = inference.OutputTensor("Y", "INT32", (100,), list(range(100)))
+    answer = inference.Answer({}, (tensor,))
+    assert "100 values" in answer.text()
+    assert len(answer.document()["outputs"][0]["data"]) == 100
+
+
+@pytest.mark.parametrize("body", [b"", b"<html>", b'{"outputs":[{}]}'])
+def test_an_answer_that_is_none_is_an_error(body: bytes) -> None:
+    with pytest.raises(CommandError, match="cannot be read"):
+        inference.read_answer(Reply(200, {}, body))
