@@ -18,6 +18,7 @@ from ...backends.api.backend import ModelFiles, ThreadInstance
 from ...backends.api.errors import Code, InferError, Internal, InvalidArgument, LoadFailed
 from ..observe.statistics import ModelStatistics
 from ..repository import autofill, config_reader, layout, rules
+from ..repository.problem import UnsoundConfig
 from ..scheduling.default import DefaultScheduler
 from ..scheduling.instances import ThreadedInstance
 from . import placement, version_policy
@@ -203,7 +204,7 @@ class Loader:
             msg = f"model '{name}' has no config.pbtxt, and --disable-auto-complete-config forbids to do without one"
             raise InvalidArgument(msg)
         if not self._settings.auto_complete:
-            rules.check(autofill.complete(config, gpus=self._settings.gpus), gpus=self._settings.gpus)
+            await self._check(autofill.complete(config, gpus=self._settings.gpus), folder)
         _refuse_what_is_not_built(config)
         versions = version_policy.choose(name, folder.versions, config.version_policy)
         backend = await self._backends.get(config.backend)
@@ -267,8 +268,17 @@ class Loader:
                 ModelFiles(plan.folder.path, version),
             )
         config = autofill.complete(config, default_instance_count=count, gpus=gpus)
-        rules.check(config, gpus=gpus)
+        await self._check(config, plan.folder)
         return config
+
+    async def _check(self, config: ModelConfig, folder: layout.ModelFolder) -> None:
+        """Raise InvalidArgument, with file and line, where the configuration is not sound."""
+        try:
+            rules.check(config, gpus=self._settings.gpus)
+        except UnsoundConfig as exc:
+            name = self._settings.config_name
+            error = exc
+            raise await self._run_blocking(lambda: config_reader.located(folder, error, config_name=name)) from exc
 
     def _instances(self, model: Model, config: ModelConfig) -> dict[str, LoopInstance]:
         instances: dict[str, LoopInstance] = {}

@@ -186,6 +186,8 @@ class Ticket:
             self._record_success(now)
         else:
             self.statistics.record_failure(_reason(error, executing=executing), now - self.request_start)
+        # The batch holds its tickets: left as a circle, request and response would stay until the next collection.
+        self.batch = None
         self._owner.finished(self)
 
     def _record_success(self, now: int) -> None:

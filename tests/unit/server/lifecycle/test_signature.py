@@ -135,3 +135,13 @@ def test_elements_of_no_length_are_elements() -> None:
 def test_metadata_shows_the_batch_dimension_only_where_there_is_one() -> None:
     assert signature(A).full_shape(A) == [-1, 16]
     assert signature(A, max_batch_size=0).full_shape(A) == [16]
+
+
+def test_the_backend_gets_the_reshaped_input_and_the_caller_s_tensor_stays_as_it_is() -> None:
+    spec = TensorSpec("A", Datatype.INT32, (-1, 2), reshape=(2, -1))
+    given = int32(3, 5, 2)
+    request = InferenceRequest("m", {"A": given})
+    signature(spec).check(request)
+    assert request.inputs["A"].shape == (3, 2, 5)
+    assert request.inputs["A"].buffer is given.buffer
+    assert given.shape == (3, 5, 2)
