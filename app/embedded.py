@@ -64,7 +64,7 @@ class Server:
     def __init__(
         self,
         model_repository: str | PathLike[str] | Sequence[str | PathLike[str]],
-        **settings: Any,  # noqa: ANN401
+        **settings: Any,  # noqa: ANN401  the fields of ServerSettings
     ) -> None:
         one = isinstance(model_repository, (str, Path)) or not hasattr(model_repository, "__iter__")
         paths: Any = (model_repository,) if one else model_repository

@@ -198,7 +198,7 @@ class Engine:
             raise Unavailable(msg)
         await self._loader.load(name)
 
-    async def unload(self, name: str, *, wait: bool = True, unload_dependents: bool = False) -> None:  # noqa: ARG002
+    async def unload(self, name: str, *, wait: bool = True, unload_dependents: bool = False) -> None:  # noqa: ARG002  dependents come with ensembles
         """Stop serving a model; ``wait`` until it is closed. An unknown name is no error.
 
         ``unload_dependents`` is about the steps of ensembles, which no model here has yet.
@@ -230,7 +230,7 @@ class Engine:
         await self._backends.stop()
         self._pool.shutdown(wait=True, cancel_futures=True)
 
-    async def _run_blocking(self, function: Callable[..., T], /, *args: Any) -> T:  # noqa: ANN401
+    async def _run_blocking(self, function: Callable[..., T], /, *args: Any) -> T:  # noqa: ANN401  whatever the function takes
         return await self.loop.run_in_executor(self._pool, function, *args)
 
 

@@ -38,7 +38,7 @@ T = TypeVar("T")
 class RunBlocking(Protocol):
     """Run a blocking call (file I/O, a runtime that releases the GIL) on the loader's pool."""
 
-    def __call__(self, function: Callable[..., T], /, *args: Any) -> Awaitable[T]:  # noqa: ANN401, D102
+    def __call__(self, function: Callable[..., T], /, *args: Any) -> Awaitable[T]:  # noqa: ANN401, D102  whatever the function takes
         ...
 
 
@@ -216,7 +216,7 @@ class Backend(ABC):
         """Stop it again; every model is closed before."""
         return
 
-    async def auto_complete(self, config: ModelConfig, files: ModelFiles) -> ModelConfig:  # noqa: ARG002
+    async def auto_complete(self, config: ModelConfig, files: ModelFiles) -> ModelConfig:  # noqa: ARG002  for backends that override it
         """The configuration with what the model itself knows filled in; the given one where there is nothing to add.
 
         Raises InferError (LoadFailed, InvalidArgument) where configuration and model contradict each other.

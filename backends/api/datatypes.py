@@ -59,13 +59,18 @@ class Datatype(enum.Enum):
 
         Raises TypeError for a dtype that has no wire form (``<U5``, complex, datetime).
         """
+        found = _BY_DTYPE.get(dtype)
+        if found is not None:
+            return found
+        # PERF: numpy makes `dtype.name` anew each time (several µs), so it is asked for once a dtype.
         found = _BY_NUMPY_NAME.get(dtype.name)
-        if found is None and (dtype.kind in "SO"):
-            found = cls.BYTES
-        if found is None:
-            msg = f"numpy dtype '{dtype}' has no tensor datatype; use a numeric, bool, bytes or object array"
-            raise TypeError(msg)
-        return found
+        if found is not None:
+            _BY_DTYPE[dtype] = found
+            return found
+        if dtype.kind in "SO":
+            return cls.BYTES
+        msg = f"numpy dtype '{dtype}' has no tensor datatype; use a numeric, bool, bytes or object array"
+        raise TypeError(msg)
 
 
 _TABLE: tuple[tuple[Datatype, str, int, int, str], ...] = (
@@ -95,6 +100,7 @@ BY_WIRE_NAME: dict[str, Datatype] = {member.value: member for member in Datatype
 
 _BY_CONFIG_NAME = {row[1]: row[0] for row in _TABLE}
 _BY_NUMPY_NAME = {row[4]: row[0] for row in _TABLE}
+_BY_DTYPE: dict[np.dtype[Any], Datatype] = {}
 _DTYPES: dict[Datatype, np.dtype[Any]] = {row[0]: np.dtype(row[4]) for row in _TABLE if row[4] != "bfloat16"}
 
 

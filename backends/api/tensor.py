@@ -111,7 +111,7 @@ class Tensor:
 
     @classmethod
     def from_numpy(cls, array: NDArray[Any]) -> Tensor:
-        """A tensor over the array's memory; arrays that are not C-contiguous and BYTES are copied.
+        """A tensor over the array's memory; arrays that are not C-contiguous or big-endian, and BYTES, are copied.
 
         Raises InvalidArgument for a dtype without a wire form.
         """
@@ -121,6 +121,8 @@ class Tensor:
             raise InvalidArgument(str(exc)) from exc
         if datatype is Datatype.BYTES:
             return cls(datatype, array.shape, datatypes.encode_bytes(array))
+        if array.dtype.byteorder == ">":
+            array = array.astype(array.dtype.newbyteorder("<"))
         contiguous = array if array.flags.c_contiguous else np.ascontiguousarray(array)
         # Extension dtypes such as bfloat16 have no buffer format of their own: export the bytes.
         return cls(datatype, array.shape, contiguous.reshape(-1).view(np.uint8).data)

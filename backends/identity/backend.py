@@ -36,7 +36,7 @@ class IdentityBackend(Backend):
 
     name: ClassVar[str] = "identity"
 
-    async def load(self, config: ModelConfig, files: ModelFiles) -> Model:  # noqa: ARG002
+    async def load(self, config: ModelConfig, files: ModelFiles) -> Model:  # noqa: ARG002  the contract's signature
         """Check that inputs and outputs pair up. Raises InvalidArgument where they do not."""
         _check(config)
         return IdentityModel(config)
@@ -54,7 +54,7 @@ class IdentityModel(Model):
         self.creation_delay_s = _number(config, "creation_delay_sec")
         self._instances = 0
 
-    def create_instance(self, spec: InstanceSpec) -> IdentityInstance:  # noqa: ARG002
+    def create_instance(self, spec: InstanceSpec) -> IdentityInstance:  # noqa: ARG002  the contract's signature
         """Make an instance; its ordinal decides how much slower it is, where the model says so."""
         ordinal, self._instances = self._instances, self._instances + 1
         factor = self.delay_multiplier * ordinal or 1.0

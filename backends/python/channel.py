@@ -40,7 +40,7 @@ class Channel:
         on_frame: Callable[[Frame], None],
         on_end: Callable[[str], None],
     ) -> None:
-        sock.setblocking(False)  # noqa: FBT003
+        sock.setblocking(False)  # noqa: FBT003  positional only
         self._loop = loop
         self._sock = sock
         self._on_frame = on_frame

@@ -195,7 +195,7 @@ class _Channel(asyncio.Protocol):
         else:
             answer.set_result((meta, frame[meta_size:]))
 
-    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002  asyncio's signature
         """The process is gone: reap it, and fail what it held."""
         self.lost = True
         # It has closed its socket, so it is dead or of no use; a killed process is reaped at once.

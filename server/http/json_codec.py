@@ -193,7 +193,7 @@ class _Inputs:
         self._limit = limit
         self._decoded = decoded
 
-    def add(self, position: int, entry: Any) -> None:  # noqa: ANN401
+    def add(self, position: int, entry: Any) -> None:  # noqa: ANN401  JSON
         """Read one entry. Raises InferError."""
         members = as_object(entry)
         values = as_object(members.get("parameters"))
@@ -266,7 +266,7 @@ def _shape(members: Mapping[str, Any]) -> tuple[int, ...]:
     return tuple(value)  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
 
 
-def _read_outputs(outputs: Any, result: DecodedRequest) -> None:  # noqa: ANN401
+def _read_outputs(outputs: Any, result: DecodedRequest) -> None:  # noqa: ANN401  JSON
     """Read ``outputs``: which are wanted, and how."""
     if type(outputs) is not list:
         raise mistyped("outputs", "array")
@@ -282,7 +282,7 @@ def _read_outputs(outputs: Any, result: DecodedRequest) -> None:  # noqa: ANN401
     result.request.requested_outputs = tuple(wishes)
 
 
-def _wish(given: Any) -> OutputWish:  # noqa: ANN401
+def _wish(given: Any) -> OutputWish:  # noqa: ANN401  JSON
     if type(given) is not dict or not given:
         return AS_JSON
     values: dict[str, Any] = given  # pyright: ignore[reportUnknownVariableType]

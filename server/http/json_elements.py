@@ -44,7 +44,7 @@ TOO_FEW = "Failed to parse 'data' field: shape does not match true shape"
 TOO_MANY = "Unable to parse 'data': Shape does not match true shape of 'data' field"
 
 
-def decode(name: str, datatype: Datatype, shape: tuple[int, ...], data: object, limit: int) -> Any:  # noqa: ANN401
+def decode(name: str, datatype: Datatype, shape: tuple[int, ...], data: object, limit: int) -> Any:  # noqa: ANN401  JSON
     """The bytes of input ``name`` from its JSON ``data``, flat or nested.
 
     :param limit: the most bytes that the elements may take as their datatype.
@@ -146,7 +146,7 @@ def _flatten(data: list[Any]) -> tuple[list[Any], set[type]]:
     return data, kinds
 
 
-def _as_list(item: Any) -> list[Any]:  # noqa: ANN401
+def _as_list(item: Any) -> list[Any]:  # noqa: ANN401  JSON
     return item if type(item) is list else [item]  # pyright: ignore[reportUnknownVariableType]
 
 

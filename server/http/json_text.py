@@ -50,7 +50,7 @@ def _has_repeated_keys(body: bytes | bytearray | memoryview) -> bool:
     return any(text.count(key) > 1 for key in _ONCE)
 
 
-def _load_leniently(body: bytes, cause: orjson.JSONDecodeError | None) -> Any:  # noqa: ANN401
+def _load_leniently(body: bytes, cause: orjson.JSONDecodeError | None) -> Any:  # noqa: ANN401  JSON
     text = body.partition(b"\0")[0].decode("utf-8", "surrogateescape")
     if "Inf" in text:
         text = _TOKENS.sub(_spell_out, text)

@@ -113,7 +113,7 @@ class DoorProtocol(HttpToolsProtocol):
         transport.set_write_buffer_limits(high=0, low=0)
         self._wait_for(_Phase.IDLE)
 
-    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002  asyncio's signature
         """The client is gone: whatever executes for it is cancelled, whatever waited behind it is dropped."""
         self.connections.discard(self)
         if self._timer is not None:

@@ -25,7 +25,7 @@ class RepositoryIndex(Resource):
         self._engine = engine
         self._limit = limit
 
-    async def on_post(self, req: Request, resp: Response, repository: str = "") -> None:  # noqa: ARG002
+    async def on_post(self, req: Request, resp: Response, repository: str = "") -> None:  # noqa: ARG002  falcon's signature
         """200; the body may ask for ready versions only."""
         ready = await self._read_ready(req)
         send_json(resp, describe.index(self._engine.index(ready_only=ready)))

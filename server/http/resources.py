@@ -57,7 +57,7 @@ def read_version(text: str | None) -> int | None:
     return version
 
 
-def send_json(resp: Response, document: Any, status: int = 200) -> None:  # noqa: ANN401
+def send_json(resp: Response, document: Any, status: int = 200) -> None:  # noqa: ANN401  JSON
     """Answer with a document."""
     resp.status = status
     resp.content_type = "application/json"

@@ -137,7 +137,7 @@ class _ThreadExecution:
 
     __slots__ = ("_decoupled", "_loop", "ended", "request", "responses", "ticket")
 
-    def __init__(self, ticket: Execution, loop: asyncio.AbstractEventLoop, decoupled: bool) -> None:  # noqa: FBT001
+    def __init__(self, ticket: Execution, loop: asyncio.AbstractEventLoop, decoupled: bool) -> None:  # noqa: FBT001  made in one place
         self.ticket = ticket
         self.request: InferenceRequest = ticket.request
         self.responses: list[InferenceResponse] = []

@@ -97,13 +97,13 @@ def _flag(result: RequestParameters, key: str, value: object, flag: int, mistype
         result.flags |= flag
 
 
-def _priority(result: RequestParameters, value: Any, mistyped: Mistyped) -> None:  # noqa: ANN401
+def _priority(result: RequestParameters, value: Any, mistyped: Mistyped) -> None:  # noqa: ANN401  JSON
     if not is_unsigned(value):
         raise mistyped("priority", "unsigned-integer")
     result.priority = value
 
 
-def _timeout(result: RequestParameters, value: Any, mistyped: Mistyped) -> None:  # noqa: ANN401
+def _timeout(result: RequestParameters, value: Any, mistyped: Mistyped) -> None:  # noqa: ANN401  JSON
     if not is_unsigned(value):
         raise mistyped("timeout", "unsigned-integer")
     result.timeout_us = value

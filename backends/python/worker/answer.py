@@ -61,6 +61,12 @@ class Answer:
                 )
                 self._channel.post(frames.pack_parcel(frames.Kind.RESPONSE, 0, [entry]))
 
+    def is_cancelled(self) -> bool:
+        """Whether nobody waits for the request any more, as far as word of it has arrived."""
+        if not self.cancelled:
+            self._channel.attend()
+        return self.cancelled
+
     def add_credit(self, count: int) -> None:
         """The server has taken ``count`` responses."""
         credit = self._credit
@@ -103,7 +109,13 @@ class Answer:
     def _wait_for_credit(self) -> None:
         if self._credit is None:
             self._credit = threading.Semaphore(frames.WINDOW)
-        self._credit.acquire()
+        if not self._credit.acquire(blocking=False):
+            waiter = object()
+            self._channel.expect(waiter)
+            try:
+                self._credit.acquire()
+            finally:
+                self._channel.expect_no_more(waiter)
 
 
 class InferenceResponseSender:
@@ -132,10 +144,10 @@ class InferenceResponseSender:
 
     def is_cancelled(self) -> bool:
         """Whether nobody waits for the request any more."""
-        return self._answer.cancelled
+        return self._answer.is_cancelled()
 
 
-def no_sender(*_: Any) -> InferenceResponseSender:  # noqa: ANN401
+def no_sender(*_: Any) -> InferenceResponseSender:  # noqa: ANN401  called as whatever it stands in for
     """What a request that the model made itself says when asked for a sender."""
     msg = "only a request received in execute has a response sender"
     raise TritonModelException(msg)

@@ -33,6 +33,7 @@ class Call:
         self._taken = 0
         self._channel = RUNTIME.channel()
         RUNTIME.calls[call_id] = self._replies.put
+        self._channel.expect(self)
 
     def next_response(self) -> InferenceResponse:
         """Wait for the next response; ``over`` is set with the last one."""
@@ -67,6 +68,7 @@ class Call:
         """Its last response has come."""
         self.over = True
         RUNTIME.calls.pop(self.id, None)
+        self._channel.expect_no_more(self)
 
     def _acknowledge(self) -> None:
         self._taken += 1

@@ -1,6 +1,8 @@
-"""The worker's end of a channel: one reader thread, one write lock, and nothing that waits for the other side.
+"""The worker's end of a channel: one reader at a time, one write lock, and nothing that waits for the other side.
 
-The reader never blocks on anything but the socket, so cancels, replies and credit arrive while the model executes.
+While the model is idle its own thread reads, which saves a request two changes of threads. While it executes, the
+reader thread takes over as soon as anything in the process waits for a frame (a call, credit, word of a cancel), and
+it goes on until nothing does. Either never blocks on anything but the socket.
 What a finaliser has to say (a slab is free, a request was dropped) may come up on any thread, also in the middle of a
 send, so it is put aside and sent by whoever holds the lock next.
 """
@@ -9,10 +11,9 @@ from __future__ import annotations
 
 import collections
 import os
+import queue
 import threading
 from typing import TYPE_CHECKING
-
-import numpy as np
 
 from . import frames, slabs
 from .frames import Entry, Frame, FrameError, Kind, Parcel
@@ -21,19 +22,23 @@ if TYPE_CHECKING:
     import socket
     from collections.abc import Callable, Sequence
 
+    import numpy as np
     from numpy.typing import NDArray
 
 
 class Channel:
     """Sends and receives frames, on any thread.
 
-    ``on_frame`` gets every frame that is not the channel's own business, ``on_end(reason)`` the end of it; both are
-    called on the reader thread.
+    ``next_frame`` gives the model's thread what is for it, ``on_frame`` gets what concerns requests and calls,
+    ``on_end(reason)`` the end; both are called by whoever reads.
     """
+
+    FOR_THE_MODEL = frozenset((Kind.EXECUTE, Kind.STATE, Kind.HELLO))
 
     def __init__(self, sock: socket.socket, on_frame: Callable[[Frame], None], on_end: Callable[[str], None]) -> None:
         self.sock = sock
         self.pid = os.getpid()
+        self._ended = False
         self.signatures = frames.Signatures()
         self._on_frame = on_frame
         self._on_end = on_end
@@ -42,10 +47,45 @@ class Channel:
         self._released: collections.deque[int] = collections.deque()
         self.pool = slabs.SlabPool()
         self.slabs = slabs.SlabMap(self._release)
+        self._memory = memoryview(bytearray(frames.MAX_PACKET))
+        self._inbox: queue.SimpleQueue[Frame] = queue.SimpleQueue()
+        self._reading = threading.Lock()
+        self._waiting: set[object] = set()
+        self._dormant = False
+        self._wake: queue.SimpleQueue[None] = queue.SimpleQueue()
 
     def start(self) -> None:
         """Start the reader thread."""
         threading.Thread(target=self._read, name="infer-channel", daemon=True).start()
+
+    def next_frame(self) -> Frame:
+        """Wait for a frame for the model. Only its own thread calls this."""
+        while self._inbox.empty() and self._reading.acquire(blocking=False):
+            try:
+                # The other reader leaves what it has read for the model before it stops reading.
+                if not self._inbox.empty():
+                    break
+                frame = self._receive()
+                if frame is not None:
+                    return frame
+            finally:
+                self._reading.release()
+        return self._inbox.get()
+
+    def expect(self, waiter: object) -> None:
+        """Something waits for frames other than the model's next batch, until ``expect_no_more``."""
+        self._waiting.add(waiter)
+        self.attend()
+
+    def expect_no_more(self, waiter: object) -> None:
+        """It has got what it waited for."""
+        self._waiting.discard(waiter)
+
+    def attend(self) -> None:
+        """Have what has arrived read, also while the model executes."""
+        if self._dormant:
+            self._dormant = False
+            self._wake.put(None)
 
     def send(self, frame: bytes, descriptors: Sequence[int] = ()) -> None:
         """Send one frame; the descriptors are closed. Raises OSError where the server is gone."""
@@ -133,18 +173,41 @@ class Channel:
             self.flush()
 
     def _read(self) -> None:
-        memory = memoryview(bytearray(frames.MAX_PACKET))
-        reason = "the server closed the channel"
+        while not self._ended:
+            # Says that it sleeps before it looks for waiters, as they come forward before they look whether it does.
+            self._dormant = True
+            if not self._waiting:
+                self._wake.get()
+            self._dormant = False
+            with self._reading:
+                while not self._ended:
+                    frame = self._receive()
+                    if frame is not None:
+                        self._inbox.put(frame)
+                        if not self._waiting:
+                            break
+
+    def _receive(self) -> Frame | None:
+        """Take one frame; it is returned where it is for the model."""
         try:
-            while (frame := frames.receive(self.sock, memory)) is not None:
-                if frame.kind == Kind.RELEASE:
-                    self._slabs_released(frame)
-                    continue
-                if frame.descriptors:
-                    self._admit(frame)
+            frame = frames.receive(self.sock, self._memory)
+            if frame is None:
+                self._end("the server closed the channel")
+                return None
+            if frame.descriptors:
+                self._admit(frame)
+            if frame.kind in self.FOR_THE_MODEL:
+                return frame
+            if frame.kind == Kind.RELEASE:
+                self._slabs_released(frame)
+            else:
                 self._on_frame(frame)
         except (FrameError, slabs.SlabError, OSError) as exc:
-            reason = f"the channel broke: {exc}"
+            self._end(f"the channel broke: {exc}")
+        return None
+
+    def _end(self, reason: str) -> None:
+        self._ended = True
         self._on_end(reason)
 
     def _slabs_released(self, frame: Frame) -> None:

@@ -177,7 +177,7 @@ class InferenceRequest:
 
     def is_cancelled(self) -> bool:
         """Whether nobody waits for the request any more."""
-        return self._answer is not None and self._answer.cancelled
+        return self._answer is not None and self._answer.is_cancelled()
 
     def set_release_flags(self, flags: int) -> None:
         """Keep the request for another round. Raises TritonModelException: rescheduling is not offered yet."""

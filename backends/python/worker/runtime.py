@@ -122,6 +122,6 @@ def credit_frame(frame_id: int, count: int) -> bytes:
 RUNTIME = Runtime()
 
 
-def request_extras(**fields: Any) -> dict[str, Any]:  # noqa: ANN401
+def request_extras(**fields: Any) -> dict[str, Any]:  # noqa: ANN401  JSON
     """The rarer fields of a request, those that are set."""
     return {key: value for key, value in fields.items() if value}

@@ -9,7 +9,6 @@ import gc
 import inspect
 import json
 import os
-import queue
 import sys
 import threading
 import time
@@ -39,8 +38,7 @@ class Worker:
     """One model instance in its process."""
 
     def __init__(self, sock: socket.socket) -> None:
-        self._inbox: queue.SimpleQueue[Frame] = queue.SimpleQueue()
-        self._channel = Channel(sock, self._on_frame, self._on_end)
+        self._channel = Channel(sock, RUNTIME.on_frame, self._on_end)
         self._instance = ""
         self._decoupled = False
         self._outputs: frozenset[str] = frozenset()
@@ -52,7 +50,7 @@ class Worker:
         """Serve until the server says FINALIZE."""
         sys.modules["triton_python_backend_utils"] = triton_python_backend_utils
         self._channel.start()
-        hello = self._inbox.get()
+        hello = self._channel.next_frame()
         content = json.loads(hello.payload)
         if content["protocol"] != frames.PROTOCOL:
             self._state("FAILED", f"worker speaks protocol {frames.PROTOCOL}, the server {content['protocol']}")
@@ -65,12 +63,6 @@ class Worker:
         RUNTIME.adopt(self._channel)
         if self._initialize(content):
             self._serve()
-
-    def _on_frame(self, frame: Frame) -> None:
-        if frame.kind in (Kind.EXECUTE, Kind.STATE, Kind.HELLO):
-            self._inbox.put(frame)
-        else:
-            RUNTIME.on_frame(frame)
 
     def _on_end(self, reason: str) -> None:
         # The main thread may be deep in the model's code; without a server nothing it does can matter.
@@ -125,7 +117,7 @@ class Worker:
 
     def _serve(self) -> None:
         while True:
-            frame = self._inbox.get()
+            frame = self._channel.next_frame()
             if frame.kind == Kind.EXECUTE:
                 self._execute(frame)
                 continue
@@ -216,7 +208,7 @@ class Worker:
             logger.emit(text, logger.LogLevel.ERROR, __file__, 0)
         return entries
 
-    def _await(self, coroutine: Coroutine[Any, Any, Any]) -> Any:  # noqa: ANN401
+    def _await(self, coroutine: Coroutine[Any, Any, Any]) -> Any:  # noqa: ANN401  the result of any coroutine
         """The result of a coroutine; a decoupled model's goes on in the background and returns nothing."""
         if self._loop is None:
             self._loop = asyncio.new_event_loop()

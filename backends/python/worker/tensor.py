@@ -124,7 +124,7 @@ class Tensor:
         """A DLPack capsule over the memory. Raises TritonModelException for BYTES."""
         return self.__dlpack__()
 
-    def __dlpack__(self, *, stream: Any = None, **options: Any) -> Any:  # noqa: ANN401
+    def __dlpack__(self, *, stream: Any = None, **options: Any) -> Any:  # noqa: ANN401  a PyCapsule
         """The same, for ``from_dlpack`` of any library."""
         if self._datatype == "BYTES":
             msg = "DLPack does not have support for string tensors."
@@ -169,10 +169,10 @@ def _view_dtype(datatype: str) -> np.dtype[Any] | None:
 class _Capsule:
     """A bare capsule, dressed as an object that exports it."""
 
-    def __init__(self, capsule: Any) -> None:  # noqa: ANN401
+    def __init__(self, capsule: Any) -> None:  # noqa: ANN401  a PyCapsule
         self._capsule = capsule
 
-    def __dlpack__(self, **_: Any) -> Any:  # noqa: ANN401
+    def __dlpack__(self, **_: Any) -> Any:  # noqa: ANN401  a PyCapsule
         return self._capsule
 
     def __dlpack_device__(self) -> tuple[int, int]:

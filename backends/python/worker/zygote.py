@@ -186,7 +186,7 @@ def main(descriptor: int) -> int:
         # The folder of the command is not a place for models to import from.
         del sys.path[0]
     sock = socket.socket(fileno=descriptor)
-    os.set_inheritable(descriptor, False)  # noqa: FBT003
+    os.set_inheritable(descriptor, False)  # noqa: FBT003  positional only
     gc.disable()
     gc.collect()
     gc.freeze()

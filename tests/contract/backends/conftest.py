@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import os
 import sys
 import textwrap
 from typing import TYPE_CHECKING, Any
@@ -16,7 +15,6 @@ from infer.backends.api.backend import BackendContext, Batch, InstanceSpec, Inst
 from infer.backends.api.errors import InferError, NotFound
 from infer.backends.api.model_config import InstanceKind, ModelConfig
 from infer.backends.api.request import InferenceRequest
-from infer.backends.api.response import InferenceResponse
 from infer.backends.api.tensor import Tensor
 from infer.backends.python.backend import PythonBackend
 from infer.backends.python.instance import PythonInstance, RestartPolicy
@@ -26,6 +24,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     import numpy as np
+
+    from infer.backends.api.response import InferenceResponse
 
 ZYGOTE = (
     sys.executable,
@@ -206,12 +206,12 @@ T, Response, by_name = pb_utils.Tensor, pb_utils.InferenceResponse, pb_utils.get
 @pytest.fixture
 async def rig(tmp_path: Path) -> AsyncIterator[Rig]:
     """A Python backend without options. Afterwards no process and no descriptor of it is left."""
-    before = len(os.listdir("/proc/self/fd"))
+    before = psutil.Process().num_fds()
     rig = Rig(tmp_path)
     yield rig
     await rig.close()
     assert not psutil.Process().children(recursive=True)
-    assert len(os.listdir("/proc/self/fd")) == before
+    assert psutil.Process().num_fds() == before
 
 
 @pytest.fixture

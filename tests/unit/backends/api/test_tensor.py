@@ -106,3 +106,9 @@ def test_dlpack_refuses_what_it_has_no_form_for(datatype: Datatype) -> None:
 def test_an_object_that_speaks_no_dlpack_is_refused() -> None:
     with pytest.raises(InvalidArgument, match="does not export a host tensor through DLPack"):
         Tensor.from_dlpack(object())
+
+
+def test_a_big_endian_array_travels_little_endian() -> None:
+    tensor = Tensor.from_numpy(np.array([1, 256], dtype=">i4"))
+    assert bytes(tensor.view) == b"\1\0\0\0\0\1\0\0"
+    assert tensor.as_numpy().tolist() == [1, 256]

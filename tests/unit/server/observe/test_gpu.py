@@ -27,22 +27,22 @@ class NvmlStub:
     def __init__(self) -> None:
         self.energy_mj = 5000
 
-    def nvmlDeviceGetUUID(self, _handle: object) -> Any:  # noqa: ANN401, N802
+    def nvmlDeviceGetUUID(self, _handle: object) -> Any:
         return "GPU-abc"
 
-    def nvmlDeviceGetUtilizationRates(self, _handle: object) -> Any:  # noqa: ANN401, N802
+    def nvmlDeviceGetUtilizationRates(self, _handle: object) -> Any:
         return type("Rates", (), {"gpu": 42})
 
-    def nvmlDeviceGetMemoryInfo(self, _handle: object) -> Any:  # noqa: ANN401, N802
+    def nvmlDeviceGetMemoryInfo(self, _handle: object) -> Any:
         return type("Memory", (), {"total": 1000, "used": 10})
 
-    def nvmlDeviceGetPowerUsage(self, _handle: object) -> Any:  # noqa: ANN401, N802
+    def nvmlDeviceGetPowerUsage(self, _handle: object) -> Any:
         raise self.NVMLError("not supported")
 
-    def nvmlDeviceGetEnforcedPowerLimit(self, _handle: object) -> Any:  # noqa: ANN401, N802
+    def nvmlDeviceGetEnforcedPowerLimit(self, _handle: object) -> Any:
         return 700_000
 
-    def nvmlDeviceGetTotalEnergyConsumption(self, _handle: object) -> Any:  # noqa: ANN401, N802
+    def nvmlDeviceGetTotalEnergyConsumption(self, _handle: object) -> Any:
         return self.energy_mj
 
 

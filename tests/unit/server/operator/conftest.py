@@ -48,7 +48,7 @@ class StubEngine:
         self.gate: asyncio.Event | None = None
         self.entered = asyncio.Event()
 
-    def find(self, name: str, version: int | None = None) -> Any:  # noqa: ANN401  a stand-in
+    def find(self, name: str, version: int | None = None) -> Any:
         if name == "broken":
             raise RuntimeError("a secret")
         if name != "simple" or version not in (None, 1, 3):
@@ -93,7 +93,7 @@ class Answer:
     body: bytes
 
     @property
-    def json(self) -> Any:  # noqa: ANN401  a JSON document
+    def json(self) -> Any:
         return json.loads(self.body)
 
 
@@ -119,7 +119,7 @@ class Door:
     def post(
         self,
         path: str,
-        document: Any = None,  # noqa: ANN401  a JSON document
+        document: Any = None,
         headers: dict[str, str] | None = None,
     ) -> Answer:
         return self.ask("POST", path, b"" if document is None else json.dumps(document).encode(), headers)
