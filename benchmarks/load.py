@@ -42,6 +42,7 @@ def check(server: Server, payload: Payload) -> bytes:
     status, body = server.post(payload.path, payload.body, payload.headers)
     if status != servers.OK:
         raise RuntimeError(f"{server.name} answered {payload.path} with {status}: {body[:300]!r}")
+    server.raise_priority()
     return body
 
 

@@ -71,8 +71,7 @@ class Server:
         try:
             raise_priority(self.process.pid)
             self._wait_until_ready(started)
-            for pid in self._tree():
-                raise_priority(pid)
+            self.raise_priority()
         except BaseException:
             self.stop()
             raise
@@ -81,8 +80,10 @@ class Server:
     def __exit__(
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Stop."""
+        """Stop; the log stays where something went wrong."""
         self.stop()
+        if kind is None:
+            self.log.unlink(missing_ok=True)
 
     def get(self, path: str, *, port: int | None = None) -> tuple[int, bytes]:
         """Status and body of a GET."""
@@ -103,6 +104,11 @@ class Server:
     def signal(self, number: signal.Signals) -> None:
         """Send a signal to the server's main process."""
         self._running.send_signal(number)
+
+    def raise_priority(self) -> None:
+        """For every process of the tree; again after requests that may have started one."""
+        for pid in self._tree():
+            raise_priority(pid)
 
     def cpu_us(self) -> float:
         """CPU time in microseconds that all processes of the tree have used, those that ended included."""

@@ -73,8 +73,7 @@ class Codec:
         """The JSON array of each tensor's elements. Raises InferError as :meth:`decode` does."""
         views = [tensor.view for _, tensor in outputs]
         described = [
-            (name, tensor.datatype.value, view.nbytes)
-            for (name, tensor), view in zip(outputs, views, strict=True)
+            (name, tensor.datatype.value, view.nbytes) for (name, tensor), view in zip(outputs, views, strict=True)
         ]
         result, payload = await self._call(Kind.ENCODE, {"outputs": described}, views)
         texts: list[memoryview] = []

@@ -293,9 +293,7 @@ def _wish(given: Any) -> OutputWish:  # noqa: ANN401  JSON
         raise unknown_region(values["shared_memory_region"])
     classes = values.get("classification", 0)
     if not parameters.is_unsigned(classes):
-        msg = (
-            "Unable to set 'classification': attempt to access JSON non-unsigned-integer as unsigned-integer"
-        )
+        msg = "Unable to set 'classification': attempt to access JSON non-unsigned-integer as unsigned-integer"
         raise Internal(msg)
     if classes:
         return OutputWish(as_bytes, classes)

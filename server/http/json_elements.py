@@ -54,10 +54,7 @@ def decode(name: str, datatype: Datatype, shape: tuple[int, ...], data: object, 
     the shape's. A number that does not fit is cut to the datatype's width.
     """
     if datatype in _NO_JSON:
-        msg = (
-            f"receiving {datatype} data via JSON is not supported. "
-            f"Please use the binary data format for input {name}"
-        )
+        msg = f"receiving {datatype} data via JSON is not supported. Please use the binary data format for input {name}"
         raise InvalidArgument(msg)
     count = _count(name, datatype, shape, limit)
     if not isinstance(data, list):
@@ -86,10 +83,7 @@ def encode(tensor: Tensor, name: str) -> bytes:
     """
     datatype = tensor.datatype
     if datatype in _NO_JSON:
-        msg = (
-            f"sending {datatype} data via JSON is not supported. "
-            f"Please use the binary data format for output {name}"
-        )
+        msg = f"sending {datatype} data via JSON is not supported. Please use the binary data format for output {name}"
         raise InvalidArgument(msg)
     if datatype is Datatype.BYTES:
         return _encode_strings(datatypes.split_bytes(tensor.view))

@@ -185,9 +185,7 @@ class DoorProtocol(HttpToolsProtocol):
             self._wait_for(phase)
 
     def _header_message(self) -> str:
-        return (
-            f"request header, chunk extension or trailer exceeds the maximum of {self._limits.max_header_size} bytes"
-        )
+        return f"request header, chunk extension or trailer exceeds the maximum of {self._limits.max_header_size} bytes"
 
     # Parser callbacks
 

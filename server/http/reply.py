@@ -108,9 +108,7 @@ class ReplyWriter:
     def _piece(self, name: str, tensor: Tensor, wish: OutputWish) -> tuple[bytes, memoryview | None]:
         """One output's JSON, and its bytes where it is a binary one that is not empty."""
         if wish.classes:
-            tensor = classification.classify(
-                tensor, wish.classes, self._labels.get(name, ()), batching=self.batching
-            )
+            tensor = classification.classify(tensor, wish.classes, self._labels.get(name, ()), batching=self.batching)
         if wish.binary:
             view = tensor.view
             return self._describe(name, tensor, view.nbytes), view if view.nbytes else None
@@ -132,9 +130,7 @@ def json_bytes(response: InferenceResponse, decoded: DecodedRequest) -> int:
     if not decoded.wishes and decoded.default.binary:
         return 0
     return sum(
-        tensor.byte_size
-        for _, tensor, wish in _choose(response, decoded)
-        if not wish.binary and not wish.classes
+        tensor.byte_size for _, tensor, wish in _choose(response, decoded) if not wish.binary and not wish.classes
     )
 
 

@@ -72,6 +72,7 @@ class DefaultScheduler:
         self._pending: PendingQueue[Ticket] = PendingQueue()
         self._executing: set[Ticket] = set()
         self._idle = self.slots[::-1]
+        self._ready = len(self.slots)
         self._drained: list[asyncio.Future[None]] = []
         for slot in self.slots:
             slot.instance.observe_state(self._observer(slot))
@@ -82,7 +83,7 @@ class DefaultScheduler:
         """Take a request in. Raises Unavailable when stopping or when no instance can ever take it now."""
         if not self.accepting:
             raise Unavailable(STOPPING)
-        if not self._idle and not self.any_ready:
+        if not self._ready:
             raise Unavailable(f"model '{request.model_name}' has no instance that is ready: {self.reason}")
         ticket = Ticket(request, self._statistics, self, on_response, decoupled=self._decoupled)
         if self._idle:
@@ -122,7 +123,7 @@ class DefaultScheduler:
     @property
     def all_ready(self) -> bool:
         """Whether every instance can take requests."""
-        return all(slot.state is InstanceState.READY for slot in self.slots)
+        return self._ready == len(self.slots)
 
     @property
     def reason(self) -> str:
@@ -134,7 +135,7 @@ class DefaultScheduler:
     @property
     def any_ready(self) -> bool:
         """Whether at least one instance can take requests."""
-        return any(slot.state is InstanceState.READY for slot in self.slots)
+        return self._ready > 0
 
     # The end
 
@@ -228,6 +229,7 @@ class DefaultScheduler:
 
     def _state_changed(self, slot: InstanceSlot, state: InstanceState, reason: str) -> None:
         slot.state, slot.reason = state, reason
+        self._ready = sum(each.state is InstanceState.READY for each in self.slots)
         if state is InstanceState.READY:
             if slot.batch is None and slot not in self._idle:
                 self._offer(slot)

@@ -30,7 +30,11 @@ if TYPE_CHECKING:
 
     from infer.backends.api.request import InferenceRequest
 
-CODEC_COMMAND = (sys.executable, "-c", "import sys; from infer.server.http.codec_process import main; main(int(sys.argv[1]))")
+CODEC_COMMAND = (
+    sys.executable,
+    "-c",
+    "import sys; from infer.server.http.codec_process import main; main(int(sys.argv[1]))",
+)
 
 
 def spec(name: str, datatype: str, *dims: int) -> TensorSpec:

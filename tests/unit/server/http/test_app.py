@@ -68,7 +68,10 @@ def test_the_path_is_matched_as_it_was_sent(door: Any) -> None:
 
 
 def test_health_has_kserves_body_under_tritons_status(door: Any) -> None:
-    assert (door.call("GET", "/v2/health/live").status, door.call("GET", "/v2/health/live").json) == (200, {"live": True})
+    assert (door.call("GET", "/v2/health/live").status, door.call("GET", "/v2/health/live").json) == (
+        200,
+        {"live": True},
+    )
     assert door.call("GET", "/v2/health/ready").json == {"ready": True}
     door.engine.ready = False
     answer = door.call("GET", "/v2/health/ready")
@@ -85,9 +88,7 @@ def test_while_it_drains_the_server_says_so(door: Any) -> None:
 
 def test_server_metadata_is_compact_json(door: Any) -> None:
     answer = door.call("GET", "/v2")
-    assert answer.body == (
-        b'{"name":"triton","version":"0.1.0","extensions":["classification","binary_tensor_data"]}'
-    )
+    assert answer.body == (b'{"name":"triton","version":"0.1.0","extensions":["classification","binary_tensor_data"]}')
     assert answer.headers["content-type"] == "application/json"
 
 

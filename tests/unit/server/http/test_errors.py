@@ -32,7 +32,7 @@ def test_a_code_has_tritons_status(code: Code, status: int) -> None:
 
 
 def test_an_error_body_is_compact_and_has_one_key() -> None:
-    assert errors.error_body("it's \"bad\"\n") == b'{"error":"it\'s \\"bad\\"\\n"}'
+    assert errors.error_body('it\'s "bad"\n') == b'{"error":"it\'s \\"bad\\"\\n"}'
 
 
 def test_a_message_with_bytes_that_are_no_utf8_is_still_sent() -> None:

@@ -98,7 +98,9 @@ def test_every_datatype_comes_back_bit_for_bit(door: Any, datatype: Datatype) ->
     count = len(raw) // datatype.itemsize
     entry = {"name": "INPUT0", "shape": [count], "datatype": str(datatype), "parameters": {"binary_data_size": 16}}
     head = json.dumps({"inputs": [entry], "parameters": {"binary_data_output": True}}).encode()
-    answer = door.post(f"/v2/models/ident_{datatype}/infer", head + raw, {"Inference-Header-Content-Length": str(len(head))})
+    answer = door.post(
+        f"/v2/models/ident_{datatype}/infer", head + raw, {"Inference-Header-Content-Length": str(len(head))}
+    )
     described, tail = split(answer)
     assert described["outputs"][0] == {
         "name": "OUTPUT0", "datatype": str(datatype), "shape": [count], "parameters": {"binary_data_size": 16},
@@ -138,7 +140,12 @@ def test_classification_with_labels_in_json_and_binary(door: Any, two_inputs: li
     wish = {"classification": 3}
     answer = door.infer("simple", two_inputs, outputs=[{"name": "OUTPUT0", "parameters": wish}])
     assert answer.json["outputs"] == [
-        {"name": "OUTPUT0", "datatype": "BYTES", "shape": [1, 3], "data": ["16:15:label15", "15:14:label14", "14:13:label13"]}
+        {
+            "name": "OUTPUT0",
+            "datatype": "BYTES",
+            "shape": [1, 3],
+            "data": ["16:15:label15", "15:14:label14", "14:13:label13"],
+        }
     ]
     head, tail = split(
         door.infer("simple", two_inputs, outputs=[{"name": "OUTPUT1", "parameters": {**wish, "binary_data": True}}])

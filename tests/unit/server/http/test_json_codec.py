@@ -200,9 +200,9 @@ def test_a_plan_repeats_a_request_with_other_tensors() -> None:
     tail = bytes(range(16))
     again, expected = plan.read(memoryview(tail)), read(document, tail)
     assert again is not None
-    assert [(name, tensor.datatype, tensor.shape, bytes(tensor.view)) for name, tensor in again.request.inputs.items()] == [
-        (name, tensor.datatype, tensor.shape, bytes(tensor.view)) for name, tensor in expected.request.inputs.items()
-    ]
+    assert [
+        (name, tensor.datatype, tensor.shape, bytes(tensor.view)) for name, tensor in again.request.inputs.items()
+    ] == [(name, tensor.datatype, tensor.shape, bytes(tensor.view)) for name, tensor in expected.request.inputs.items()]
     again.request.inputs, expected.request.inputs = {}, {}
     assert again == expected
     assert plan.read(memoryview(bytes(15))) is None

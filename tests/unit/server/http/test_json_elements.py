@@ -46,7 +46,9 @@ def test_numbers_round_trip_exactly(datatype: str, values: list[Any]) -> None:
     assert json.loads(json_elements.encode(tensor, "X")) == values
 
 
-@pytest.mark.parametrize("data", [[[1, 2], [3, 4]], [1, 2, 3, 4], [[[1], [2, 3]], 4], [[], [1, 2, 3, 4]], [1, [2, [3, [4]]]]])
+@pytest.mark.parametrize(
+    "data", [[[1, 2], [3, 4]], [1, 2, 3, 4], [[[1], [2, 3]], 4], [[], [1, 2, 3, 4]], [1, [2, [3, [4]]]]]
+)
 def test_nesting_need_not_match_the_shape(data: list[Any]) -> None:
     assert decode("INT32", data, (2, 2)).as_numpy().tolist() == [[1, 2], [3, 4]]
 
@@ -167,7 +169,9 @@ def test_strings_over_the_limit_are_refused() -> None:
 
 
 def test_a_number_among_strings_is_refused() -> None:
-    with pytest.raises(InferError, match="Unable to parse JSON bytes array: attempt to access JSON non-string as string"):
+    with pytest.raises(
+        InferError, match="Unable to parse JSON bytes array: attempt to access JSON non-string as string"
+    ):
         decode("BYTES", ["a", 5])
 
 

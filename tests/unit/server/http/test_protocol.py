@@ -49,7 +49,7 @@ def read_response(connection: socket.socket) -> tuple[int, bytes]:
         assert data, received
         received += data
     head = received.lower()
-    length = int(head.split(b"content-length: ")[1].split(b"\r\n")[0])
+    length = int(head.split(b"\r\ncontent-length: ")[1].split(b"\r\n")[0])
     body = b""
     while len(body) < length:
         body += connection.recv(length - len(body))
@@ -156,7 +156,7 @@ class TestLimits:
             b"GET /v2/models/" + b"a" * 70_000 + b" HTTP/1.1\r\n\r\n",
             b"GET /v2 HTTP/1.1\r\n" + b"X: y\r\n" * 30_000 + b"\r\n",
             b"GET /v2 HTTP/1.1\r\nX-Big: " + b"a" * 200_000,
-            post("/v2", b"x")[:-4] + b"\r\nX-Big: " + b"a" * 300_000,
+            post("/v2", b"x")[:-5] + b"\r\nX-Big: " + b"a" * 300_000,
         ],
         ids=["value", "path", "many", "unfinished", "behind a length"],
     )
@@ -177,7 +177,7 @@ class TestLimits:
                     connection.sendall(b"a" * (1 << 20))
             except (ConnectionResetError, BrokenPipeError):
                 pass
-            assert b" 431 " in read_to_end(connection) or True
+            read_to_end(connection)
         assert _resident_bytes() - before < 50 << 20
         door.assert_healthy()
 
@@ -186,7 +186,7 @@ class TestLimits:
             connection.sendall(b"GET /v2/health/live HTTP/1.1\r\nX-Big: " + b"a" * 60_000 + b"\r\n\r\n")
             assert read_response(connection)[0] == 200
 
-    @pytest.mark.parametrize("length", ["2147483648", "3221225472", "9" * 40])
+    @pytest.mark.parametrize("length", ["2147483648", "3221225472", "9" * 15])
     def test_a_length_over_an_int32_is_refused(self, door: Any, length: str) -> None:
         with door.connect() as connection:
             connection.sendall(f"POST /v2/models/simple/infer HTTP/1.1\r\nContent-Length: {length}\r\n\r\n".encode())
@@ -216,6 +216,7 @@ class TestLimits:
         "sent",
         [b"\x16\x03\x01\x02\0", b"hello\r\n\r\n", b"GET\r\n\r\n", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
          b"POST /v2 HTTP/1.1\r\nContent-Length: x\r\n\r\n",
+         b"POST /v2 HTTP/1.1\r\nContent-Length: " + b"9" * 40 + b"\r\n\r\n",
          b"POST /v2 HTTP/1.1\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
          b"POST /v2 HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n"],
     )  # fmt: skip
@@ -318,11 +319,10 @@ class TestDeadlines:
         door = make_door(write_timeout_s=0.1)
         released: list[bool] = []
         with door.connect() as connection:
-            connection.sendall(HELD.replace(b'"data"', b'"data"'))
+            connection.sendall(HELD)
             door.wait_until(lambda: len(door.engine.held) == 1)
             size = 64 << 20
             tensor = Tensor(Datatype.FP32, (size // 4,), bytes(size), release=lambda: released.append(True))
-            door.engine.held[0].request.parameters.clear()
             door.on_loop(lambda: door.engine.held[0].send(InferenceResponse({"OUTPUT0": tensor})))
             door.wait_until(lambda: door.service.connection_count == 0)
         door.assert_healthy()
@@ -331,9 +331,7 @@ class TestDeadlines:
     def test_a_slow_reader_that_keeps_reading_gets_everything(self, make_door: Callable[..., Any]) -> None:
         door = make_door(write_timeout_s=5)
         size = 16 << 20
-        raw = b'{"inputs":[],"x":0}'
         request = post("/v2/models/ident_UINT8/infer", bytes(size), b"Inference-Header-Content-Length: 0")
-        assert raw
         with door.connect() as connection:
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65536)
             connection.sendall(request)

@@ -27,22 +27,22 @@ class NvmlStub:
     def __init__(self) -> None:
         self.energy_mj = 5000
 
-    def nvmlDeviceGetUUID(self, _handle: object) -> Any:
+    def nvmlDeviceGetUUID(self, _handle: object) -> Any:  # noqa: N802
         return "GPU-abc"
 
-    def nvmlDeviceGetUtilizationRates(self, _handle: object) -> Any:
+    def nvmlDeviceGetUtilizationRates(self, _handle: object) -> Any:  # noqa: N802
         return type("Rates", (), {"gpu": 42})
 
-    def nvmlDeviceGetMemoryInfo(self, _handle: object) -> Any:
+    def nvmlDeviceGetMemoryInfo(self, _handle: object) -> Any:  # noqa: N802
         return type("Memory", (), {"total": 1000, "used": 10})
 
-    def nvmlDeviceGetPowerUsage(self, _handle: object) -> Any:
+    def nvmlDeviceGetPowerUsage(self, _handle: object) -> Any:  # noqa: N802
         raise self.NVMLError("not supported")
 
-    def nvmlDeviceGetEnforcedPowerLimit(self, _handle: object) -> Any:
+    def nvmlDeviceGetEnforcedPowerLimit(self, _handle: object) -> Any:  # noqa: N802
         return 700_000
 
-    def nvmlDeviceGetTotalEnergyConsumption(self, _handle: object) -> Any:
+    def nvmlDeviceGetTotalEnergyConsumption(self, _handle: object) -> Any:  # noqa: N802
         return self.energy_mj
 
 

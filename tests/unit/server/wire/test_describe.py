@@ -71,7 +71,7 @@ def test_the_index_leaves_out_what_it_does_not_know() -> None:
 def test_statistics_have_every_member_before_any_request() -> None:
     (entry,) = describe.statistics([ModelSnapshot("m", "1")])["model_stats"]
     zero = {"count": 0, "ns": 0}
-    phases = "success fail queue compute_input compute_infer compute_output cache_hit cache_miss".split()
+    phases = ["success", "fail", "queue", "compute_input", "compute_infer", "compute_output", "cache_hit", "cache_miss"]
     assert entry["inference_stats"] == dict.fromkeys(phases, zero)
     assert entry["response_stats"] == {}
     assert entry["batch_stats"] == []
