@@ -151,11 +151,11 @@ class ModelTable:
         raise Unavailable(msg)
 
     def ready_versions(self, name: str) -> tuple[int, ...]:
-        """The versions that serve, ascending."""
+        """The versions that serve, ascending. Any thread."""
         entry = self._entries.get(name)
         if entry is None:
             return ()
-        return tuple(sorted(v for v, record in entry.versions.items() if record.state is ModelState.READY))
+        return tuple(sorted(v for v, record in entry.versions.copy().items() if record.state is ModelState.READY))
 
     def publish(self) -> None:
         """Rebuild the frozen views after a change."""

@@ -195,7 +195,7 @@ class DefaultScheduler:
             slot.timer = None
         if batch is not None:
             self._record(batch)
-            if not self._decoupled:
+            if not self._decoupled and self._is_open(batch):
                 self._fail_open(batch, Internal(f"instance '{slot.name}' returned without a response to this request"))
         if slot.state is InstanceState.FAILED and slot.reason.startswith(_OVERDUE):
             # An instance that was only late is back.
@@ -259,6 +259,10 @@ class DefaultScheduler:
     def _fail_batch(self, slot: InstanceSlot, error: InferError) -> None:
         if slot.batch is not None:
             self._fail_open(slot.batch, error)
+
+    def _is_open(self, batch: Batch) -> bool:
+        """Whether a request of the batch still has no final response."""
+        return any(execution in self._executing for execution in batch.executions)
 
     @staticmethod
     def _fail_open(batch: Batch, error: InferError) -> None:

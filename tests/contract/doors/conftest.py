@@ -1,0 +1,99 @@
+"""A whole server in this process, with Python, identity and sample models, for clients that know nothing of it."""
+
+from __future__ import annotations
+
+import shutil
+from typing import TYPE_CHECKING
+
+import pytest
+
+from infer.app.settings import ServerSettings
+from infer.app.wiring import build
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from infer.app.wiring import RunningServer
+
+DATATYPES = ("BOOL", "UINT8", "UINT16", "UINT32", "UINT64", "INT8", "INT16", "INT32", "INT64", "FP16", "FP32", "FP64",
+             "STRING", "BF16")  # fmt: skip
+IDENTITY = """
+backend: "identity"
+max_batch_size: 0
+input [ {{ name: "INPUT0" data_type: TYPE_{0} dims: [ -1 ] }} ]
+output [ {{ name: "OUTPUT0" data_type: TYPE_{0} dims: [ -1 ] }} ]
+instance_group [ {{ kind: KIND_CPU count: 1 }} ]
+"""
+SLOW = """
+import threading
+import numpy as np
+import triton_python_backend_utils as pb_utils
+
+class TritonPythonModel:
+    def execute(self, requests):
+        responses = []
+        for request in requests:
+            value = pb_utils.get_input_tensor_by_name(request, "INPUT0").as_numpy()
+            cancelled = False
+            pause = threading.Event()
+            for _ in range(int(value[0] * 100)):
+                if request.is_cancelled():
+                    cancelled = True
+                    break
+                pause.wait(0.01)
+            if cancelled:
+                open(CANCELLED, "w").close()
+            responses.append(pb_utils.InferenceResponse([pb_utils.Tensor("OUTPUT0", value)]))
+        return responses
+"""
+SLOW_CONFIG = """
+backend: "python"
+max_batch_size: 0
+input [ { name: "INPUT0" data_type: TYPE_FP32 dims: [ -1 ] } ]
+output [ { name: "OUTPUT0" data_type: TYPE_FP32 dims: [ -1 ] } ]
+instance_group [ { kind: KIND_CPU count: 1 } ]
+"""
+
+
+@pytest.fixture(scope="package")
+def repository(tmp_path_factory: pytest.TempPathFactory, root: Path) -> Path:
+    """The samples, an identity model for every datatype, and one that takes its time and looks for a cancel."""
+    folder = tmp_path_factory.mktemp("repository")
+    for sample in ("simple", "identity", "digits"):
+        shutil.copytree(root / "model_repository" / sample, folder / sample)
+    for datatype in DATATYPES:
+        model = folder / f"ident_{datatype}"
+        (model / "1").mkdir(parents=True)
+        (model / "config.pbtxt").write_text(IDENTITY.format(datatype))
+    (folder / "slow" / "1").mkdir(parents=True)
+    (folder / "slow" / "config.pbtxt").write_text(SLOW_CONFIG)
+    (folder / "slow" / "1" / "model.py").write_text(SLOW.replace("CANCELLED", repr(str(folder / "cancelled"))))
+    return folder
+
+
+@pytest.fixture(scope="package")
+def server(repository: Path) -> Iterator[RunningServer]:
+    """The running server, in explicit mode with everything loaded."""
+    settings = ServerSettings(
+        model_repository=(repository,),
+        model_control_mode="explicit",
+        load_model=("*",),
+        http_address="127.0.0.1",
+        http_port=0,
+        allow_metrics=False,
+    )
+    running = build(settings)
+    failures = running.start()
+    assert failures == {}
+    yield running
+    running.drain(5)
+    running.stop()
+
+
+@pytest.fixture
+def url(server: RunningServer) -> str:
+    """Host and port, as clients want them."""
+    address = server.http_address
+    assert address is not None
+    return f"{address[0]}:{address[1]}"
