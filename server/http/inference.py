@@ -10,7 +10,7 @@ import asyncio
 import re
 from typing import TYPE_CHECKING, Any
 
-from ...backends.api.errors import InferError, InvalidArgument, Unsupported
+from ...backends.api.errors import Cancelled, InferError, InvalidArgument, Unsupported
 from . import compression, json_codec, json_text
 from .cycle import CONNECTION
 from .errors import error_body, status_of, too_large
@@ -42,6 +42,7 @@ _JOINED = 16 << 10
 MAX_INT32 = 2**31 - 1
 MAX_INT64 = 2**63 - 1
 _INT64_DIGITS = 20
+_INT32_DIGITS = 10
 JSON_GROWTH = 4
 """Bytes of JSON that a byte of tensor is taken to become."""
 _NO_TAIL = memoryview(b"")
@@ -184,6 +185,10 @@ class Inference:
     async def _infer(
         self, model: ServedModel, decoded: DecodedRequest, connection: Connection | None
     ) -> InferenceResponse:
+        if connection is not None and connection.disconnected:
+            error = Cancelled("the client went away before its request was read")
+            self._engine.refuse(error)
+            raise error
         loop = self._loop
         if loop is None:
             loop = self._loop = asyncio.get_running_loop()
@@ -199,10 +204,7 @@ class Inference:
         if answer.done():
             return answer.result()
         if connection is not None:
-            if connection.disconnected:
-                ticket.cancel()
-            else:
-                connection.on_disconnect = ticket.cancel
+            connection.on_disconnect = ticket.cancel
         try:
             return await answer
         except asyncio.CancelledError:
@@ -214,6 +216,10 @@ def _json_size(header: bytes | None, body_size: int) -> int:
     """How many bytes of the body are JSON; 0 for a raw binary request. Raises InvalidArgument."""
     if not header:
         return body_size
+    if header.isdigit() and len(header) < _INT32_DIGITS:
+        size = int(header)
+        if size <= body_size:
+            return size
     if _INTEGER.fullmatch(header) is None:
         msg = f"Unable to parse Inference-Header-Content-Length, got: {header.decode('latin-1')}"
         raise InvalidArgument(msg)

@@ -41,6 +41,9 @@ _INT32_DIGITS = 10
 MAX_CHUNKS = 65536
 PROGRESS_STEP = 65536
 """Bytes that must move, either way, within a body or write deadline for it to be extended."""
+_FULL_READ = 200 << 10
+"""A read of this size filled uvloop's buffer, so more is waiting."""
+_MAX_FULL_READS = 4
 _GROW_IN_PLACE = 1 << 20
 """Bodies from this size on grow in place, so that no single join holds the loop."""
 
@@ -93,6 +96,7 @@ class DoorProtocol(HttpToolsProtocol):
         self._write_mark = 0
         self._timer: asyncio.TimerHandle | None = None
         self._untraced = 0
+        self._full_reads = 0
         self._content_length = -1
         self._chunks = 0
         self._received = 0
@@ -173,6 +177,23 @@ class DoorProtocol(HttpToolsProtocol):
             self._refuse(431, self._header_message())
             return
         self._set_read_deadline()
+        if len(data) < _FULL_READ:
+            self._full_reads = 0
+            return
+        self._full_reads += 1
+        if self._full_reads >= _MAX_FULL_READS:
+            self._take_turns()
+
+    def _take_turns(self) -> None:
+        """Let the loop serve others: libuv reads up to 32 buffers, eight megabytes, before it looks around."""
+        self._full_reads = 0
+        if not self.flow.read_paused:
+            self.flow.pause_reading()
+            self.loop.call_soon(self._read_on)
+
+    def _read_on(self) -> None:
+        if not self.transport.is_closing() and len(self._waiting) < self._limits.max_pipelined:
+            self.flow.resume_reading()
 
     def _set_read_deadline(self) -> None:
         phase = self._phase

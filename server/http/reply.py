@@ -6,6 +6,7 @@ outputs of one datatype, shape and size.
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -50,7 +51,7 @@ class Reply:
 class ReplyWriter:
     """Writes the replies of one model version."""
 
-    __slots__ = ("_described", "_labels", "_opening", "batching", "model")
+    __slots__ = ("_described", "_labels", "_opening", "_whole", "batching", "model")
 
     def __init__(self, model: ServedModel) -> None:
         self.model = model
@@ -58,12 +59,15 @@ class ReplyWriter:
         self._labels = model.signature.labels
         self._opening = b'"model_name":' + json_string(model.name) + b',"model_version":"%d"' % model.version
         self._described: dict[Any, bytes] = {}
+        self._whole: dict[Any, bytes] = {}
 
     def write(self, response: InferenceResponse, decoded: DecodedRequest) -> Reply:
         """The reply, outputs in the order the model produced them, only those that were asked for.
 
         Raises InvalidArgument for an output that cannot be sent as it was asked for.
         """
+        if decoded.default.binary and not decoded.wishes:
+            return self._write_binary(response, decoded.request.request_id)
         chosen = _choose(response, decoded)
         tail: list[memoryview] = []
         pieces: list[bytes] = []
@@ -77,26 +81,51 @@ class ReplyWriter:
         opening = self._open(response, decoded.request.request_id)
         return Reply([opening + b",".join(pieces) + b"]}"], tail, size)
 
+    def _write_binary(self, response: InferenceResponse, request_id: str) -> Reply:
+        """All outputs as bytes, what most clients ask for: one look-up gives the text of them all."""
+        tail: list[memoryview] = []
+        size = 0
+        shapes: list[Any] = []
+        for name, tensor in response.outputs.items():
+            view = tensor.view
+            nbytes = view.nbytes
+            # The number, because hashing a member of an enumeration runs Python code.
+            shapes.append((name, tensor.datatype.number, tensor.shape, nbytes))
+            if nbytes:
+                tail.append(view)
+                size += nbytes
+        key = tuple(shapes)
+        text = self._whole.get(key)
+        if text is None:
+            if len(self._whole) >= MAX_TEMPLATES:
+                self._whole.clear()
+            pieces = [
+                describe_output(name, tensor.datatype, tensor.shape, tensor.byte_size)
+                for name, tensor in response.outputs.items()
+            ]
+            text = self._whole[key] = b",".join(pieces) + b"]}"
+        return Reply([self._open(response, request_id) + text], tail, size)
+
     async def write_elsewhere(self, response: InferenceResponse, decoded: DecodedRequest, codec: Codec) -> Reply:
         """The reply, with the JSON of its elements made by the codec process."""
         chosen = _choose(response, decoded)
         inline = [(name, tensor) for name, tensor, wish in chosen if not wish.binary and not wish.classes]
         texts = iter(await codec.encode(inline))
-        json: list[bytes | memoryview] = [self._open(response, decoded.request.request_id)]
+        text: list[bytes | memoryview] = [self._open(response, decoded.request.request_id)]
         tail: list[memoryview] = []
         size = 0
         for position, (name, tensor, wish) in enumerate(chosen):
             comma = b"," if position else b""
             if wish.binary or wish.classes:
                 piece, view = self._piece(name, tensor, wish)
-                json.append(comma + piece)
+                text.append(comma + piece)
                 if view is not None:
                     tail.append(view)
                     size += view.nbytes
             else:
-                json += (comma + self._describe(name, tensor, -1), next(texts), b"}")
-        json.append(b"]}")
-        return Reply(json, tail, size)
+                text += (comma + self._describe(name, tensor, -1), next(texts), b"}")
+        text.append(b"]}")
+        return Reply(text, tail, size)
 
     def _open(self, response: InferenceResponse, request_id: str) -> bytes:
         """The JSON up to the first output."""
@@ -116,7 +145,7 @@ class ReplyWriter:
 
     def _describe(self, name: str, tensor: Tensor, binary_size: int) -> bytes:
         """One output up to its data: whole for a binary one, to be closed for one in JSON (size -1)."""
-        key = (name, tensor.datatype, tensor.shape, binary_size)
+        key = (name, tensor.datatype.number, tensor.shape, binary_size)
         text = self._described.get(key)
         if text is None:
             if len(self._described) >= MAX_TEMPLATES:
@@ -163,4 +192,4 @@ def _parameters(values: dict[str, Any]) -> bytes:
 
 
 def _value(value: object) -> bytes:
-    return json_string(value) if isinstance(value, str) else repr(value).encode()
+    return json_string(value) if isinstance(value, str) else json.dumps(value).encode()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import http.client
 import json
 import re
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,7 +24,6 @@ from infer.server.http.protocol import DoorProtocol
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from pathlib import Path
 
     from infer.backends.api.request import InferenceRequest
     from infer.backends.api.response import InferenceResponse
@@ -82,7 +82,7 @@ def inside(buffer: Any, others: Iterable[Any]) -> bool:
 
 def in_memfd(buffer: Any) -> bool:
     start = address(buffer)
-    with open("/proc/self/maps", encoding="ascii") as maps:
+    with Path("/proc/self/maps").open(encoding="ascii") as maps:
         for line in maps:
             first, last = (int(part, 16) for part in line.split(" ", 1)[0].split("-"))
             if first <= start < last:

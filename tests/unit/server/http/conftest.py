@@ -265,7 +265,7 @@ class DoorUnderTest:
 
         async def wait() -> None:
             async with asyncio.timeout(seconds):
-                while not condition():
+                while not condition():  # noqa: ASYNC110  what a client or the kernel does sets no event
                     await asyncio.sleep(0.001)
 
         self.serving.run(wait())

@@ -66,6 +66,13 @@ def test_a_repeated_request_with_a_wrong_tail_is_still_refused(
     assert answer.error == "unexpected additional input data for model 'simple'"
 
 
+def test_a_model_that_is_loaded_anew_is_described_anew(door: Any, binary_request: tuple[bytes, dict[str, str]]) -> None:
+    assert split(door.post(SIMPLE, *binary_request))[0]["model_version"] == "1"
+    old = door.engine.models["simple"]
+    door.engine.models["simple"] = type(old)(**{**vars(old), "version": 2})
+    assert split(door.post(SIMPLE, *binary_request))[0]["model_version"] == "2"
+
+
 def test_every_mixture_of_outputs(door: Any, two_inputs: list[dict[str, Any]]) -> None:
     wanted = [{"name": "OUTPUT0", "parameters": {"binary_data": True}}, {"name": "OUTPUT1"}]
     head, tail = split(door.infer("simple", two_inputs, outputs=wanted))
@@ -244,7 +251,7 @@ def test_the_model_is_looked_at_before_the_body(door: Any, path: str, status: in
         (b"[]", 500, "Unable to parse 'inputs'"),
         (b"[" * 100_000 + b"]" * 100_000, 400, "JSON nesting depth exceeds maximum allowed limit (100)"),
         (b"[" * 250_000, 400, "JSON nesting depth exceeds maximum allowed limit (100)"),
-        (b'{"inputs":[{"name":"INPUT0","shape":[1],"datatype":"INT32","data":' + b"[" * 120 + b"1" + b"]" * 120 + b"}]}",
+        (b'{"inputs":[{"name":"X","shape":[1],"datatype":"INT32","data":' + b"[" * 120 + b"1" + b"]" * 120 + b"}]}",
          400, "JSON nesting depth exceeds maximum allowed limit (100)"),
     ],
 )  # fmt: skip

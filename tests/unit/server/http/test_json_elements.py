@@ -119,9 +119,9 @@ def test_a_shape_of_no_elements_ignores_its_data(shape: tuple[int, ...]) -> None
 
 @pytest.mark.parametrize("datatype", ["FP16", "BF16"])
 def test_half_floats_travel_in_binary_only(datatype: str) -> None:
-    with pytest.raises(InferError, match=f"receiving {datatype} data via JSON is not supported.*for input X"):
+    with pytest.raises(InferError, match=rf"receiving {datatype} data via JSON is not supported.*for input X"):
         decode(datatype, [1])
-    with pytest.raises(InferError, match=f"sending {datatype} data via JSON is not supported.*for output Y"):
+    with pytest.raises(InferError, match=rf"sending {datatype} data via JSON is not supported.*for output Y"):
         json_elements.encode(Tensor(Datatype(datatype), (1,), bytes(2)), "Y")
 
 
@@ -164,7 +164,7 @@ def test_the_number_of_strings_is_left_to_the_core() -> None:
 
 
 def test_strings_over_the_limit_are_refused() -> None:
-    with pytest.raises(InferError, match="has a byte_size .* that exceeds"):
+    with pytest.raises(InferError, match=r"has a byte_size .* that exceeds"):
         json_elements.decode("X", Datatype.BYTES, (1,), ["x" * 20], 20)
 
 

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import os
 import socket
 import struct
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 import uvicorn
+from uvicorn.config import Config
+from uvicorn.server import ServerState
 
 from infer.backends.api.datatypes import Datatype
 from infer.backends.api.response import InferenceResponse
 from infer.backends.api.tensor import Tensor
+from infer.server.http.protocol import DoorProtocol, Limits
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -233,8 +239,10 @@ class TestLimits:
 class TestChunks:
     """Chunked bodies, in as many chunks as Triton takes."""
 
-    HEAD = b"POST /v2/models/ident_UINT8/infer HTTP/1.1\r\nInference-Header-Content-Length: 0\r\n" \
-           b"Transfer-Encoding: chunked\r\n\r\n"  # fmt: skip
+    HEAD = (
+        b"POST /v2/models/ident_UINT8/infer HTTP/1.1\r\n"
+        b"Inference-Header-Content-Length: 0\r\nTransfer-Encoding: chunked\r\n\r\n"
+    )
 
     def test_a_chunked_request_is_served(self, door: Any) -> None:
         with door.connect() as connection:
@@ -404,7 +412,41 @@ class TestRequests:
 
 
 def _resident_bytes() -> int:
-    import os
+    return int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
-    with open("/proc/self/statm", encoding="ascii") as statm:
-        return int(statm.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+async def test_a_large_body_lets_the_loop_turn_between_its_reads() -> None:
+    calls: list[str] = []
+
+    class Transport:
+        def get_extra_info(self, name: str, default: Any = None) -> Any:
+            return default
+
+        def set_write_buffer_limits(self, high: int, low: int) -> None:
+            assert (high, low) == (0, 0)
+
+        def is_closing(self) -> bool:
+            return False
+
+        def pause_reading(self) -> None:
+            calls.append("pause")
+
+        def resume_reading(self) -> None:
+            calls.append("resume")
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        raise AssertionError
+
+    loop = asyncio.get_running_loop()
+    config = Config(app, interface="asgi3", http=DoorProtocol, ws="none", lifespan="off", log_config=None)
+    config.load()
+    protocol = DoorProtocol(config, ServerState(), Limits(), loop)
+    protocol.connection_made(Transport())  # type: ignore[arg-type]
+    protocol.data_received(b"POST /v2/models/m/infer HTTP/1.1\r\nContent-Length: 2000000000\r\n\r\n")
+    for _ in range(4):
+        assert calls == []
+        protocol.data_received(bytes(256_000))
+    assert calls == ["pause"]
+    await asyncio.sleep(0)
+    assert calls == ["pause", "resume"]
+    protocol.connection_lost(None)
