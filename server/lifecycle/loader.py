@@ -15,7 +15,7 @@ from time import monotonic
 from typing import TYPE_CHECKING
 
 from ...backends.api.backend import ModelFiles, ThreadInstance
-from ...backends.api.errors import Code, InferError, Internal, InvalidArgument, LoadFailed
+from ...backends.api.errors import Code, InferError, Internal, InvalidArgument, LoadFailed, NotFound
 from ..observe.statistics import ModelStatistics
 from ..repository import autofill, config_reader, layout, rules
 from ..repository.problem import UnsoundConfig
@@ -120,6 +120,8 @@ class Loader:
         not come up; what served before still does.
         """
         layout.check_name(name)
+        if self._table.known(name) is None:
+            await self._find_folder(name)
         # A task of its own: who asked may go away, and a stopping server must be able to end it.
         task = self._loop.create_task(self._load_in_turn(self._table.entry(name)))
         self._loading.add(task)
@@ -160,6 +162,15 @@ class Loader:
             await asyncio.gather(*self._retiring)
 
     # Loading
+
+    async def _find_folder(self, name: str) -> layout.ModelFolder:
+        """The model's folder. Raises Internal: a name that no repository holds leaves no trace but this answer."""
+        try:
+            return await self._run_blocking(layout.find, self._settings.repositories, name)
+        except NotFound as exc:
+            log.error("failed to load '%s': %s", name, exc)  # noqa: TRY400  a sentence, not a traceback
+            msg = f"failed to load '{name}', failed to poll from model repository: {exc}"
+            raise Internal(msg) from exc
 
     async def _load_in_turn(self, entry: ModelEntry) -> None:
         async with entry.lock:

@@ -43,6 +43,7 @@ def add_model(repository: Path, name: str, config: str = CONFIG, versions: tuple
 @pytest.fixture
 async def start(tmp_path: Path) -> AsyncIterator[Start]:
     engines: list[Engine] = []
+    before = set(threading.enumerate())
 
     def make(**settings: object) -> Engine:
         loader = LoaderSettings((tmp_path,))
@@ -53,7 +54,8 @@ async def start(tmp_path: Path) -> AsyncIterator[Start]:
     yield make
     for engine in engines:
         await engine.stop()
-    assert not [thread.name for thread in threading.enumerate() if thread.name.startswith(("loader", "instance"))]
+    left = set(threading.enumerate()) - before
+    assert not [thread.name for thread in left if thread.name.startswith(("loader", "instance"))]
 
 
 def request(name: str = "m", rows: int = 1, **fields: object) -> InferenceRequest:
@@ -279,3 +281,13 @@ async def test_stop_ends_a_load_that_hangs(start: Start, tmp_path: Path, monkeyp
     await engine.stop()
     with pytest.raises(asyncio.CancelledError):
         await loading
+
+
+async def test_a_name_that_no_repository_holds_leaves_no_trace(start: Start, tmp_path: Path) -> None:
+    add_model(tmp_path, "m")
+    engine = start(control_mode="explicit", startup_models=("m",))
+    await engine.start()
+    with pytest.raises(Internal, match="failed to load 'nope', failed to poll from model repository: no folder 'nope'"):
+        await engine.load("nope")
+    assert [entry.name for entry in engine.index()] == ["m"]
+    assert engine.ready
