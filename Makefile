@@ -16,6 +16,9 @@ ARGS ?=
 # onnxruntime and onnxruntime-gpu own the same module, so one of them is chosen here.
 EXTRA := $(if $(shell command -v nvidia-smi >/dev/null 2>&1 && nvidia-smi -L 2>/dev/null | grep GPU),gpu,cpu)
 
+# magika asks for onnxruntime by that name; beside onnxruntime-gpu it would overwrite the GPU providers.
+ONE_ONNXRUNTIME = $(PIP) uninstall --yes onnxruntime && $(PIP) install --force-reinstall --no-deps onnxruntime-gpu
+
 .PHONY: up test lint bench build locks clean install install-dev
 
 install: $(VENV)/.installed
@@ -57,4 +60,5 @@ $(VENV)/.installed: pyproject.toml $(LOCK) | $(VENV)/bin/python
 $(VENV)/.installed-dev: pyproject.toml $(LOCK) | $(VENV)/bin/python
 	$(PIP) install --constraint $(LOCK) --editable '.[$(EXTRA),dev]'
 	$(PIP) install --constraint $(LOCK) --no-deps silero-vad  # a speech model; its wheel asks for torch, its ONNX file does not
+	$(if $(filter gpu,$(EXTRA)),$(ONE_ONNXRUNTIME))
 	@touch $@ $(VENV)/.installed

@@ -93,6 +93,8 @@ def _find(written: str) -> Flag:
     if exact is not None:
         return exact
     fitting = [flag for flag in FLAGS if flag.name.startswith(written)] if written else []
+    # An abbreviation that Triton understands keeps its meaning, whatever we add.
+    fitting = [flag for flag in fitting if not flag.ours] or fitting
     if len(fitting) == 1:
         return fitting[0]
     if fitting:

@@ -46,6 +46,11 @@ class ServerSettings:
     http_port: int = _DEFAULTS.integer("http-port")
     reuse_http_port: bool = _DEFAULTS.boolean("reuse-http-port")
     http_max_input_size: int = _DEFAULTS.integer("http-max-input-size")
+    http_max_header_size: int = _DEFAULTS.integer("http-max-header-size")
+    http_header_timeout: float = _DEFAULTS.number("http-header-timeout")
+    http_body_timeout: float = _DEFAULTS.number("http-body-timeout")
+    http_write_timeout: float = _DEFAULTS.number("http-write-timeout")
+    http_keepalive_timeout: float = _DEFAULTS.number("http-keepalive-timeout")
     allow_metrics: bool = _DEFAULTS.boolean("allow-metrics")
     allow_gpu_metrics: bool = _DEFAULTS.boolean("allow-gpu-metrics")
     allow_cpu_metrics: bool = _DEFAULTS.boolean("allow-cpu-metrics")
@@ -90,6 +95,11 @@ def from_arguments(given: Arguments) -> ServerSettings:
         http_port=given.integer("http-port"),
         reuse_http_port=given.boolean("reuse-http-port"),
         http_max_input_size=given.integer("http-max-input-size"),
+        http_max_header_size=given.integer("http-max-header-size"),
+        http_header_timeout=given.number("http-header-timeout"),
+        http_body_timeout=given.number("http-body-timeout"),
+        http_write_timeout=given.number("http-write-timeout"),
+        http_keepalive_timeout=given.number("http-keepalive-timeout"),
         allow_metrics=given.boolean("allow-metrics"),
         allow_gpu_metrics=given.boolean("allow-gpu-metrics"),
         allow_cpu_metrics=given.boolean("allow-cpu-metrics"),

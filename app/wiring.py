@@ -125,6 +125,11 @@ def _http_service(settings: ServerSettings, engine: Engine) -> HttpService:
             port=settings.http_port,
             max_input_size=settings.http_max_input_size,
             reuse_port=settings.reuse_http_port,
+            max_header_size=settings.http_max_header_size,
+            header_timeout_s=settings.http_header_timeout,
+            body_timeout_s=settings.http_body_timeout,
+            write_timeout_s=settings.http_write_timeout,
+            keep_alive_timeout_s=settings.http_keepalive_timeout,
             codec_command=helper_command("_codec"),
         ),
     )

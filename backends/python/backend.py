@@ -25,8 +25,7 @@ _SCHEDULERS = ("dynamic_batching", "sequence_batching", "ensemble_scheduling")
 class PythonBackend(Backend):
     """Workers forked from one zygote.
 
-    Options: ``stub-timeout-seconds`` (how long finalize may take, 30), ``execute-timeout`` (seconds after which a
-    worker that does not come back from execute is ended, 0 for never).
+    Option: ``stub-timeout-seconds``, how long finalize may take (30).
     """
 
     name: ClassVar[str] = "python"
@@ -38,7 +37,6 @@ class PythonBackend(Backend):
         super().__init__(context)
         self.zygote = Zygote(context)
         self.finalize_timeout = _seconds(context, "stub-timeout-seconds", 30.0)
-        self.execute_timeout = _seconds(context, "execute-timeout", 0.0)
 
     async def stop(self) -> None:
         """End the zygote."""
@@ -96,7 +94,6 @@ class PythonBackend(Backend):
             labels={"model": config.name, "version": files.version, "instance": spec.name},
             decoupled=config.decoupled,
             finalize_timeout=self.finalize_timeout,
-            execute_timeout=self.execute_timeout,
             restart=self.restart_policy,
         )
 

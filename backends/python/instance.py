@@ -52,21 +52,20 @@ class RestartPolicy:
 
 @dataclass(frozen=True, slots=True)
 class WorkerSetup:
-    """What is fixed for an instance: HELLO's content, and how long things may take, in seconds (0: no limit)."""
+    """What is fixed for an instance: HELLO's content, and how long finalize may take, in seconds (0: no limit)."""
 
     name: str
     hello: dict[str, Any]
     labels: dict[str, Any]
     decoupled: bool
     finalize_timeout: float = 30.0
-    execute_timeout: float = 0.0
     restart: RestartPolicy = RestartPolicy()
 
 
 class _Running:
     """A batch whose execute call is not over, or whose requests are not."""
 
-    __slots__ = ("batch", "done", "ended", "id", "pending", "timer")
+    __slots__ = ("batch", "done", "ended", "id", "pending")
 
     def __init__(self, batch_id: int, batch: Batch, done: Callable[[], None]) -> None:
         self.id = batch_id
@@ -74,7 +73,6 @@ class _Running:
         self.done: Callable[[], None] | None = done
         self.pending = len(batch.executions)
         self.ended = False
-        self.timer: asyncio.TimerHandle | None = None
 
 
 class _Open:
@@ -153,8 +151,6 @@ class PythonInstance(LoopInstance):
         self._last_id += 1
         running = self._running[self._last_id] = _Running(self._last_id, batch, done)
         entries = self._entries(batch, running, worker.channel)
-        if self.setup.execute_timeout:
-            running.timer = self._loop.call_later(self.setup.execute_timeout, self._timed_out, running)
         if not entries:
             self._finish(running)
         elif sum([entry.layout.total for entry in entries]) >= channel.LARGE:
@@ -172,8 +168,16 @@ class PythonInstance(LoopInstance):
                 worker.channel.send(frames.pack(Kind.CANCEL, request_id))
                 return
 
+    def interrupt(self, reason: str) -> None:
+        """Kill the worker; it is started again."""
+        if self._worker is not None:
+            self._worker.kill(f"It {reason}.")
+
     async def close(self) -> None:
-        """Finalise the model; kill the worker where that takes longer than ``finalize_timeout``."""
+        """Finalise the model; kill the worker where that takes longer than ``finalize_timeout``.
+
+        A worker that still executes is killed at once: whoever closes has waited as long as it wanted to.
+        """
         self._closing = True
         if self._restart is not None:
             self._restart.cancel()
@@ -183,10 +187,10 @@ class PythonInstance(LoopInstance):
         worker = self._worker
         if worker is None or worker.gone.is_set():
             return
-        if self._ready:
-            self._ready = False
+        ready, self._ready = self._ready, False
+        if ready and not self._running:
             await self._finalize(worker)
-        worker.kill("it was stopped")
+        worker.kill("It was stopped.")
         await worker.gone.wait()
 
     async def _finalize(self, worker: WorkerProcess) -> None:
@@ -232,10 +236,6 @@ class PythonInstance(LoopInstance):
         copying = asyncio.ensure_future(self._context.run_blocking(channel.fill, slab, entries), loop=self._loop)
         copying.add_done_callback(copied)
 
-    def _timed_out(self, running: _Running) -> None:
-        if self._worker is not None and not running.ended:
-            self._worker.kill(f"execute did not come back within {self.setup.execute_timeout:g} s.")
-
     # -- frames on their way in --------------------------------------------------------------------------------------
 
     def _frame(self, frame: Frame, source: Channel) -> None:
@@ -269,8 +269,6 @@ class PythonInstance(LoopInstance):
         batch = running.batch
         batch.compute_start, batch.compute_input_end, batch.compute_output_start, batch.compute_end = parcel.stamps
         running.ended = True
-        if running.timer is not None:
-            running.timer.cancel()
         self._responses(parcel, memory)
         if self.setup.decoupled or not running.pending:
             self._finish(running)
@@ -335,8 +333,6 @@ class PythonInstance(LoopInstance):
         opened, self._open = self._open, {}
         running, self._running = self._running, {}
         for each in running.values():
-            if each.timer is not None:
-                each.timer.cancel()
             each.ended = True
         for each in opened.values():
             each.execution.send(InferenceResponse(error=InstanceDied(reason)))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import collections
 import contextlib
 import json
 import logging
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..api.errors import InstanceDied, LoadFailed
 from .channel import Channel
+from .output import OutputReader
 from .worker import frames
 from .worker.frames import Frame, Kind
 
@@ -26,64 +26,11 @@ if TYPE_CHECKING:
 
 _model_log = logging.getLogger("infer.model")
 _log = logging.getLogger("infer.python")
+# A model makes and drops arrays of the same few sizes for every request. glibc would return each to the kernel and take
+# it back page by page; so it keeps up to 64 MiB and maps only what is larger than 32 MiB.
+_KEEP_MEMORY = {"MALLOC_TRIM_THRESHOLD_": str(64 << 20), "MALLOC_MMAP_THRESHOLD_": str(32 << 20)}
 _BLAS_OFF = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
-_TAIL_LINES = 5
 _TAIL_BYTES = 2000
-_READ_SIZE = 65536
-
-
-class OutputReader:
-    """One output stream of a worker, line by line into the log."""
-
-    def __init__(self, loop: asyncio.AbstractEventLoop, descriptor: int, log: Callable[[str], None]) -> None:
-        os.set_blocking(descriptor, False)
-        self._loop = loop
-        self._descriptor = descriptor
-        self._log = log
-        self._rest = b""
-        self.tail: collections.deque[str] = collections.deque(maxlen=_TAIL_LINES)
-        loop.add_reader(descriptor, self._readable)
-
-    def close(self) -> None:
-        """Read what is there and stop."""
-        if self._descriptor < 0:
-            return
-        while self._descriptor >= 0 and self._read():
-            pass
-        self._stop()
-
-    def _readable(self) -> None:
-        self._read()
-
-    def _read(self) -> bool:
-        try:
-            data = os.read(self._descriptor, _READ_SIZE)
-        except BlockingIOError:
-            return False
-        if not data:
-            self._stop()
-            return False
-        *lines, self._rest = (self._rest + data).split(b"\n")
-        if len(self._rest) > _READ_SIZE:
-            lines.append(self._rest)
-            self._rest = b""
-        for line in lines:
-            self._take(line)
-        return True
-
-    def _take(self, line: bytes) -> None:
-        text = line.decode(errors="replace").rstrip("\r")
-        if text:
-            self.tail.append(text)
-            self._log(text)
-
-    def _stop(self) -> None:
-        descriptor, self._descriptor = self._descriptor, -1
-        if descriptor >= 0:
-            self._loop.remove_reader(descriptor)
-            os.close(descriptor)
-            self._take(self._rest)
-            self._rest = b""
 
 
 class WorkerProcess:
@@ -211,19 +158,18 @@ class Zygote:
 
     async def spawn(self, name: str, labels: dict[str, Any]) -> WorkerProcess:
         """A new worker. Raises LoadFailed where none can be had."""
-        await self._ensure()
-        own, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        out_read, out_write = os.pipe()
-        err_read, err_write = os.pipe()
-        worker = WorkerProcess(self._loop, name, labels, (own, out_read, err_read))
+        channel = await self._ensure()
+        surroundings = _surroundings(name)
+        try:
+            worker, ends = self._worker(name, labels)
+        except OSError as exc:
+            msg = f"cannot make the channel of '{name}': {exc}"
+            raise LoadFailed(msg) from exc
         self._last_id += 1
         spawn_id = self._last_id
         future: asyncio.Future[tuple[int, int]] = self._loop.create_future()
         self._spawns[spawn_id] = future
-        content = {"name": name, "env": dict(os.environ), "cwd": str(Path.cwd())}
-        frame = frames.pack_json(Kind.SPAWN, spawn_id, content, descriptors=3)
-        if self._channel is not None:
-            self._channel.send(frame, [other.detach(), out_write, err_write])
+        channel.send(frames.pack_json(Kind.SPAWN, spawn_id, surroundings, descriptors=len(ends)), ends)
         try:
             worker.watch(*await future)
         except BaseException:
@@ -243,22 +189,37 @@ class Zygote:
             if process is not None:
                 await self._context.run_blocking(process.wait)
 
-    async def _ensure(self) -> None:
+    def _worker(self, name: str, labels: dict[str, Any]) -> tuple[WorkerProcess, list[int]]:
+        """A worker's ends here, and the descriptors of those that it gets: channel, stdout, stderr."""
+        own, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        try:
+            out_read, out_write = os.pipe()
+            err_read, err_write = os.pipe()
+        except OSError:
+            own.close()
+            other.close()
+            raise
+        worker = WorkerProcess(self._loop, name, labels, (own, out_read, err_read))
+        return worker, [other.detach(), out_write, err_write]
+
+    async def _ensure(self) -> Channel:
         async with self._starting:
             if self._channel is not None:
-                return
+                return self._channel
             if self._process is not None:
                 await self._context.run_blocking(self._process.wait)
             own, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
             with other:
                 self._process = await self._context.run_blocking(self._execute, other.fileno())
             self._channel = Channel(self._loop, own, self._on_frame, self._on_end)
+            return self._channel
 
     def _execute(self, descriptor: int) -> subprocess.Popen[bytes]:
         command = [*self._context.worker_command, str(descriptor)]
+        environment = {**_KEEP_MEMORY, **os.environ, **_BLAS_OFF}
         try:
             return subprocess.Popen(  # noqa: S603  our own command line
-                command, stdin=subprocess.DEVNULL, pass_fds=(descriptor,), env={**os.environ, **_BLAS_OFF}
+                command, stdin=subprocess.DEVNULL, pass_fds=(descriptor,), env=environment
             )
         except OSError as exc:
             msg = f"cannot start the worker zygote with {command}: {exc}"
@@ -281,6 +242,15 @@ class Zygote:
         for future in self._spawns.values():
             if not future.done():
                 future.set_exception(InstanceDied("the worker zygote died while it spawned a worker"))
+
+
+def _surroundings(name: str) -> dict[str, Any]:
+    """What a worker takes over from the server as it is now. Raises LoadFailed without a working directory."""
+    try:
+        return {"name": name, "env": dict(os.environ), "cwd": str(Path.cwd())}
+    except OSError as exc:
+        msg = f"the server's working directory is gone: {exc}"
+        raise LoadFailed(msg) from exc
 
 
 def _ignore(*_: object) -> None:

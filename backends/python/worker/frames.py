@@ -347,25 +347,25 @@ def receive(sock: socket.socket, memory: memoryview) -> Frame | None:
 
     Raises FrameError; BlockingIOError on a non-blocking socket with nothing to read.
     """
-    count, ancillary, message_flags, _ = sock.recvmsg_into((memory,), _ANCILLARY, _RECEIVE)
+    try:
+        count, ancillary, message_flags, _ = sock.recvmsg_into((memory,), _ANCILLARY, _RECEIVE)
+    except ConnectionResetError:  # an end at which something was left unread
+        return None
     if not count:
         return None
     descriptors = _descriptors(ancillary) if ancillary else []
     try:
-        if message_flags & _CUT_OFF:
-            msg = f"packet of more than {count} bytes is cut off"
-            raise FrameError(msg)
-        return _frame(memory[:count], descriptors)
+        return _frame(memory[:count], descriptors, cut_off=bool(message_flags & _CUT_OFF))
     except FrameError:
         for descriptor in descriptors:
             os.close(descriptor)
         raise
 
 
-def _frame(packet: memoryview, descriptors: list[int]) -> Frame:
+def _frame(packet: memoryview, descriptors: list[int], *, cut_off: bool) -> Frame:
     """A packet taken apart. Raises FrameError."""
-    if len(packet) < HEADER.size:
-        msg = f"packet of {len(packet)} bytes is shorter than a header"
+    if cut_off or len(packet) < HEADER.size:
+        msg = f"packet of {len(packet)} bytes is {'cut off' if cut_off else 'shorter than a header'}"
         raise FrameError(msg)
     kind, flags, expected, length, frame_id = HEADER.unpack_from(packet)
     if expected != len(descriptors):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import enum
 import json
 from typing import TYPE_CHECKING, Any
@@ -195,6 +194,8 @@ class InferenceRequest:
 
     async def async_exec(self, decoupled: bool = False) -> Any:  # noqa: ANN401, FBT001, FBT002  the interface
         """The same, awaited."""
+        import asyncio  # noqa: PLC0415  most models, and the zygote, do without
+
         return await asyncio.get_running_loop().run_in_executor(None, self.exec, decoupled)
 
     def model_name(self) -> str:

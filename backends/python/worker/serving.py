@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import atexit
 import contextlib
 import gc
@@ -26,6 +25,7 @@ from .response import InferenceResponse, error_entry
 from .runtime import RUNTIME
 
 if TYPE_CHECKING:
+    import asyncio
     import socket
     from collections.abc import Coroutine
 
@@ -155,7 +155,9 @@ class Worker:
                 answer.cancelled = True
             answers.append(answer)
             requests.append(InferenceRequest.received(item, memory, answer))
-        RUNTIME.early_cancels.clear()
+        if RUNTIME.early_cancels:
+            # Ids only grow, and later batches may already wait in the socket.
+            RUNTIME.early_cancels = {each for each in RUNTIME.early_cancels if each > answers[-1].id}
         return requests, answers
 
     def _wanted(self, names: tuple[str, ...]) -> frozenset[str]:
@@ -210,18 +212,15 @@ class Worker:
 
     def _await(self, coroutine: Coroutine[Any, Any, Any]) -> Any:  # noqa: ANN401  the result of any coroutine
         """The result of a coroutine; a decoupled model's goes on in the background and returns nothing."""
+        import asyncio  # noqa: PLC0415  most models, and the zygote, do without
+
         if self._loop is None:
             self._loop = asyncio.new_event_loop()
-            threading.Thread(target=self._run_loop, args=(self._loop,), name="infer-model-loop", daemon=True).start()
+            threading.Thread(target=self._loop.run_forever, name="infer-model-loop", daemon=True).start()
         if self._decoupled:
             asyncio.run_coroutine_threadsafe(self._background(coroutine), self._loop)
             return None
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()
-
-    @staticmethod
-    def _run_loop(loop: asyncio.AbstractEventLoop) -> None:
-        asyncio.set_event_loop(loop)
-        loop.run_forever()
 
     async def _background(self, coroutine: Coroutine[Any, Any, Any]) -> None:
         try:

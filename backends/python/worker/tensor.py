@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from . import datatypes
+from . import datatypes, frames
 from .errors import TritonModelException, require
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ class Tensor:
         """A writable view on the tensor's memory; BYTES gives an object array of ``bytes``."""
         if self._array is None:
             if self._datatype == "BF16":
-                msg = f"Tensor '{self._name}' is BF16, which NumPy does not have; use to_dlpack()."
+                msg = f"Tensor '{self._name}' is BF16, which NumPy does not have."
                 raise TritonModelException(msg)
             self._array = deserialize_bytes_tensor(self._raw).reshape(self._shape)
         return self._array
@@ -118,7 +118,9 @@ class Tensor:
         elif datatype == "BYTES":
             data = serialize_elements(data)
             return (self._name, datatype, self._shape, len(data)), data
-        return (self._name, datatype, self._shape, data.nbytes), data
+        size = data.nbytes
+        # numpy takes microseconds to export the buffer of a new array, and far less to copy a small one.
+        return (self._name, datatype, self._shape, size), data.tobytes() if size <= frames.INLINE_LIMIT else data
 
     def to_dlpack(self) -> Any:  # noqa: ANN401  a PyCapsule
         """A DLPack capsule over the memory. Raises TritonModelException for BYTES."""

@@ -429,14 +429,39 @@ async def test_signals_of_a_terminal_do_not_reach_zygote_and_workers(rig: Rig) -
     assert value(await rig.infer(instance, IN=ints(1))) == [2]
 
 
-async def test_an_execute_that_does_not_come_back_in_time_is_ended(
-    rig_with_options: Callable[[dict[str, str]], Rig],
-) -> None:
-    rig = rig_with_options({"execute-timeout": "0.1"})
+async def test_an_execute_that_is_interrupted_ends_with_the_reason_and_its_worker_comes_back(rig: Rig) -> None:
     instance = await rig.load("slow", SLOW)
-    error = await rig.error(instance, IN=ints(1))
-    assert "execute did not come back within 0.1 s" in error.message
-    await rig.close()
+    (execution,), _ = rig.execute(instance, rig.request(IN=ints(1)))
+    instance.interrupt("did not come back within 5 s")
+    (response,) = await execution.end()
+    assert "It did not come back within 5 s." in str(response.error)
+    await rig.until_state(InstanceState.READY)
+
+
+async def test_a_worker_that_still_executes_is_ended_at_once_when_it_is_closed(rig: Rig) -> None:
+    instance = await rig.load("slow", SLOW)
+    (execution,), _ = rig.execute(instance, rig.request(IN=ints(1)))
+    await asyncio.wait_for(instance.close(), 5)
+    (response,) = await execution.end()
+    assert "It was stopped" in str(response.error)
+
+
+async def test_a_second_batch_may_wait_in_the_channel_and_be_cancelled_there(rig: Rig) -> None:
+    source = """
+class TritonPythonModel:
+    def execute(self, requests):
+        (request,) = requests
+        while by_name(request, "IN").as_numpy()[0] == 0 and not request.is_cancelled():
+            time.sleep(0.001)
+        return [Response([T("OUT", np.array([request.is_cancelled()], np.int32))])]
+"""
+    instance = await rig.load("patient", source)
+    (first,), _ = rig.execute(instance, rig.request(IN=ints(0)))
+    (second,), _ = rig.execute(instance, rig.request(IN=ints(1)))
+    instance.cancel(second)
+    instance.cancel(first)
+    assert value((await first.end())[0]) == [1]
+    assert value((await second.end())[0]) == [1]
 
 
 async def test_a_stopped_worker_holds_up_neither_the_loop_nor_other_models(rig: Rig) -> None:

@@ -463,6 +463,13 @@ class TritonPythonModel:
     assert response.parameters == {"blob": "y" * 300_000}
 
 
+async def test_a_batch_whose_description_outgrows_a_packet_is_served(rig: Rig) -> None:
+    instance = await rig.load("add", ADD)
+    executions, done = rig.execute(instance, *[rig.request(IN=ints(n)) for n in range(3000)])
+    await asyncio.wait_for(done, 20)
+    assert [(await each.end())[0].outputs["OUT"].as_numpy()[0] for each in executions] == list(range(1, 3001))
+
+
 async def test_an_option_that_is_no_number_is_named(rig_with_options: Callable[[dict[str, str]], Rig]) -> None:
     with pytest.raises(InvalidArgument, match="stub-timeout-seconds=soon is not a number of seconds"):
         rig_with_options({"stub-timeout-seconds": "soon"})

@@ -21,6 +21,11 @@ def test_an_unambiguous_prefix_stands_for_its_flag() -> None:
     assert parse(["--http-po=1"]).integer("http-port") == 1
 
 
+def test_our_own_flags_do_not_make_tritons_abbreviations_ambiguous() -> None:
+    assert parse(["--http-max=7"]).integer("http-max-input-size") == 7
+    assert parse(["--exec=7"]).number("execute-timeout") == 7
+
+
 def test_a_full_name_wins_over_the_longer_ones_that_it_begins() -> None:
     assert parse(["--grpc-max-connection-age=5"]).integer("grpc-max-connection-age") == 5
 
