@@ -23,6 +23,10 @@ class InferenceRequest:
     ``model_version`` is None for "the version policy's choice". ``timeout_us`` is in microseconds, 0 for none.
     ``flags`` is a sum of SEQUENCE_START and SEQUENCE_END. ``batch_size`` is the leading dimension for a model
     that batches and 1 otherwise; the engine sets it when it checks the request.
+
+    ``form`` is one object for all requests that are alike in everything but their tensors' contents: names, datatypes,
+    shapes, sizes, requested outputs and parameters. Who makes such requests sets it; who finds something out about one
+    of them may remember it for the others. None says nothing.
     """
 
     model_name: str
@@ -36,3 +40,4 @@ class InferenceRequest:
     priority: int = 0
     timeout_us: int = 0
     batch_size: int = 1
+    form: object | None = None

@@ -16,13 +16,15 @@ class InferenceResponse:
     """One response: outputs in the order the model produced them, or an error.
 
     ``final`` marks the last one of its request. A decoupled model may end with a final response that carries
-    nothing (``is_empty``).
+    nothing (``is_empty``). ``form`` is one object for all responses whose outputs are alike in names, datatypes, shapes
+    and sizes, as with requests; None says nothing.
     """
 
     outputs: dict[str, Tensor] = field(default_factory=dict[str, "Tensor"])
     parameters: dict[str, ParameterValue] = field(default_factory=dict[str, "ParameterValue"])
     error: InferError | None = None
     final: bool = True
+    form: object | None = None
 
     @property
     def is_empty(self) -> bool:

@@ -87,7 +87,14 @@ class _Open:
 
 
 class PythonInstance(LoopInstance):
-    """One worker process, seen by the scheduler as an instance."""
+    """One worker process, seen by the scheduler as an instance.
+
+    It takes ``depth`` batches at once and executes them in order: while one executes, the next one waits in the
+    channel, and no time is lost between the two. That is for a model with one instance: with several, a batch that
+    waits here could wait for a call that only another instance can answer.
+    """
+
+    depth = 2
 
     def __init__(self, context: BackendContext, zygote: Zygote, setup: WorkerSetup) -> None:
         self.setup = setup

@@ -11,9 +11,11 @@ from .errors import error_body
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Iterable
 
     from uvicorn.protocols.http.flow_control import FlowControl
+
+    from .repeat import Repeat
 
     Receive = Callable[[], Awaitable[dict[str, Any]]]
     Send = Callable[[dict[str, Any]], Awaitable[None]]
@@ -28,17 +30,43 @@ CONNECTION = "infer.connection"
 """The scope's key for the Connection, where the server is ours."""
 
 
+def response_head(status: int, headers: Iterable[tuple[bytes, bytes]], *, keep_alive: bool) -> bytes:
+    """Status line and headers with the blank line behind them. Raises RuntimeError for a header with a line break."""
+    lines = [STATUS_LINE[status]]
+    breaks = 2
+    for name, value in headers:
+        lines += (name, b": ", value, b"\r\n")
+        breaks += 1
+    if not keep_alive:
+        lines.append(b"connection: close\r\n")
+        breaks += 1
+    lines.append(b"\r\n")
+    head = b"".join(lines)
+    if head.count(b"\n") != breaks:
+        msg = "a response header holds a line break"
+        raise RuntimeError(msg)
+    return head
+
+
 class Connection(Protocol):
     """What an application may ask of a request's connection."""
 
     disconnected: bool
     on_disconnect: Callable[[], None] | None
     """Called once when the client goes away before its response is complete."""
+    segment: bytes | None
+    """All that was received with the request, where it came in one piece."""
+
+    def may_repeat(self, repeat: Repeat) -> None:
+        """The client may send this request again."""
+        ...
 
 
 class _Owner(Protocol):
     transport: asyncio.Transport
     flow: FlowControl
+
+    repeat: Repeat | None
 
     def response_completed(self) -> None: ...
 
@@ -64,6 +92,7 @@ class Cycle:
         "on_disconnect",
         "response_complete",
         "scope",
+        "segment",
         "task",
     )
 
@@ -79,6 +108,7 @@ class Cycle:
         self.disconnected = False
         self.response_complete = False
         self.on_disconnect: Callable[[], None] | None = None
+        self.segment: bytes | None = None
         self.task: asyncio.Task[None] | None = None
         scope[CONNECTION] = self
 
@@ -88,6 +118,11 @@ class Cycle:
         callback, self.on_disconnect = self.on_disconnect, None
         if callback is not None and not self.response_complete:
             callback()
+
+    def may_repeat(self, repeat: Repeat) -> None:
+        """The client may send this request again."""
+        if self.keep_alive:
+            self._owner.repeat = repeat
 
     async def run(self, app: Application) -> None:
         """Call the application; a failure of it is logged and answered."""
@@ -146,29 +181,18 @@ class Cycle:
         if self._head is not None or self._streams:
             msg = "the response was started twice"
             raise RuntimeError(msg)
-        status: int = message["status"]
         self._remaining = -1
-        lines = [STATUS_LINE[status]]
-        breaks = 2
+        headers: list[tuple[bytes, bytes]] = []
         for name, value in message["headers"]:
             if name in (b"content-length", b"Content-Length"):
                 self._remaining = int(value)
             elif name.lower() == b"connection" and value.lower() == b"close":
                 self.keep_alive = False
                 continue
-            lines += (name, b": ", value, b"\r\n")
-            breaks += 1
-        if not self.keep_alive:
-            lines.append(b"connection: close\r\n")
-            breaks += 1
+            headers.append((name, value))
         if self._remaining < 0:
-            lines.append(b"transfer-encoding: chunked\r\n")
-            breaks += 1
-        lines.append(b"\r\n")
-        head = b"".join(lines)
-        if head.count(b"\n") != breaks:
-            msg = "a response header holds a line break"
-            raise RuntimeError(msg)
+            headers.append((b"transfer-encoding", b"chunked"))
+        head = response_head(message["status"], headers, keep_alive=self.keep_alive)
         self._head = head
 
     def _add_body(self, body: bytes | memoryview, *, last: bool) -> None:

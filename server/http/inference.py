@@ -15,6 +15,7 @@ from . import compression, json_codec, json_text
 from .cycle import CONNECTION
 from .errors import error_body, status_of, too_large
 from .json_codec import RequestPlan
+from .repeat import Repeat
 from .reply import ReplyWriter, json_bytes
 
 if TYPE_CHECKING:
@@ -50,13 +51,14 @@ _NO_TAIL = memoryview(b"")
 Target = tuple[str, int | None]
 
 
-class _ModelFacts:
+class ModelFacts:
     """What the door knows of one model version: how it replies, and the requests that clients repeat."""
 
-    __slots__ = ("model", "plans", "writer")
+    __slots__ = ("model", "plans", "target", "writer")
 
-    def __init__(self, model: ServedModel) -> None:
+    def __init__(self, model: ServedModel, target: Target) -> None:
         self.model = model
+        self.target = target
         self.writer = ReplyWriter(model)
         self.plans: dict[bytes, RequestPlan] = {}
 
@@ -72,11 +74,11 @@ class Inference:
     """The inference routes."""
 
     def __init__(self, engine: Engine, codec: Codec, max_input_size: int) -> None:
-        self._engine = engine
+        self.engine = engine
         self._codec = codec
         self._limit = max_input_size
         self._routes: dict[str, Target | None] = {}
-        self._facts: dict[Target, _ModelFacts] = {}
+        self._facts: dict[Target, ModelFacts] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def route(self, path: str) -> Target | None:
@@ -106,31 +108,68 @@ class Inference:
             facts = self._find(target)
             decoded = await self._read(facts, headers, receive)
         except InferError as error:
-            self._engine.refuse(error)
+            self.engine.refuse(error)
             await send_error(send, error)
             return
-        response: InferenceResponse | None = None
+        connection: Connection | None = scope.get(CONNECTION)
         try:
-            response = await self._infer(facts.model, decoded, scope.get(CONNECTION))
+            response = await self._infer(facts.model, decoded, connection)
+        except InferError as error:
+            await send_error(send, error)
+            return
+        await self.reply(facts, decoded, response, send, headers.get(b"accept-encoding"))
+        if connection is not None and connection.segment is not None:
+            self._expect_again(facts, decoded, headers, connection)
+
+    async def reply(
+        self, facts: ModelFacts, decoded: DecodedRequest, response: InferenceResponse, send: Send, accept: bytes | None
+    ) -> Reply | None:
+        """Send a response and release it; what was sent, or None where it was an error."""
+        try:
             if response.error is not None:
                 raise response.error
             if self._codec.wants(JSON_GROWTH * json_bytes(response, decoded)):
                 reply = await facts.writer.write_elsewhere(response, decoded, self._codec)
             else:
                 reply = facts.writer.write(response, decoded)
-            await _send_reply(send, reply, headers.get(b"accept-encoding"))
+            await _send_reply(send, reply, accept)
         except InferError as error:
             await send_error(send, error)
+            return None
         finally:
-            if response is not None:
-                response.release()
+            response.release()
+        return reply
 
-    def _find(self, target: Target) -> _ModelFacts:
+    def still_serves(self, facts: ModelFacts) -> bool:
+        """Whether the model is the one that its name and version mean now."""
+        try:
+            return self.engine.find(*facts.target) is facts.model
+        except InferError:
+            return False
+
+    def _expect_again(
+        self, facts: ModelFacts, decoded: DecodedRequest, headers: dict[bytes, bytes], connection: Connection
+    ) -> None:
+        """Have the connection recognise this request when it comes again."""
+        plan, segment = decoded.request.form, connection.segment
+        accept = headers.get(b"accept-encoding")
+        if (
+            isinstance(plan, RequestPlan)
+            and segment is not None
+            and not headers.get(b"content-encoding")
+            and b"expect" not in headers
+            and not (accept and compression.choose(accept, has_tensors=True))
+        ):
+            repeat = Repeat.of(self, facts, plan, segment, int(headers.get(b"content-length", b"-1")))
+            if repeat is not None:
+                connection.may_repeat(repeat)
+
+    def _find(self, target: Target) -> ModelFacts:
         name, version = target
         if version == -1:
             msg = f"failed to get model version from the path: it is larger than {MAX_INT64}"
             raise InvalidArgument(msg)
-        model = self._engine.find(name, version)
+        model = self.engine.find(name, version)
         if model.signature.decoupled:
             msg = "HTTP end point doesn't support models with decoupled transaction policy"
             raise Unsupported(msg)
@@ -138,12 +177,12 @@ class Inference:
         if facts is None or facts.model is not model:
             if len(self._facts) >= _MAX_ROUTES:
                 self._facts.clear()
-            facts = self._facts[target] = _ModelFacts(model)
+            facts = self._facts[target] = ModelFacts(model, target)
         return facts
 
     # Reading
 
-    async def _read(self, facts: _ModelFacts, headers: dict[bytes, bytes], receive: Receive) -> DecodedRequest:
+    async def _read(self, facts: ModelFacts, headers: dict[bytes, bytes], receive: Receive) -> DecodedRequest:
         """The request in the body. Raises InferError."""
         message = await receive()
         body: bytes | bytearray = message.get("body", b"")
@@ -187,7 +226,7 @@ class Inference:
     ) -> InferenceResponse:
         if connection is not None and connection.disconnected:
             error = Cancelled("the client went away before its request was read")
-            self._engine.refuse(error)
+            self.engine.refuse(error)
             raise error
         loop = self._loop
         if loop is None:
@@ -200,7 +239,7 @@ class Inference:
             else:
                 answer.set_result(response)
 
-        ticket = self._engine.infer(decoded.request, on_response, model)
+        ticket = self.engine.infer(decoded.request, on_response, model)
         if answer.done():
             return answer.result()
         if connection is not None:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from ...backends.api.datatypes import Datatype
+    from ...backends.api.response import InferenceResponse
     from ..lifecycle.signature import ModelSignature
 
 _NOTHING: dict[str, Any] = {}
@@ -49,6 +50,14 @@ class DecodedRequest:
     request: InferenceRequest
     wishes: dict[str, OutputWish] = field(default_factory=dict[str, OutputWish])
     default: OutputWish = AS_JSON
+
+    def names_sent_as_bytes(self, response: InferenceResponse) -> tuple[str, ...] | None:
+        """The outputs of a response that are sent, in their order, where all of them are sent as bytes; else None."""
+        wishes = self.wishes
+        if not wishes:
+            return tuple(response.outputs) if self.default.binary and not self.default.classes else None
+        names = tuple(name for name in response.outputs if name in wishes)
+        return names if all(wishes[name].binary and not wishes[name].classes for name in names) else None
 
 
 class RequestPlan:
@@ -82,10 +91,17 @@ class RequestPlan:
             and tail_size == sum(tensor.byte_size for tensor in request.inputs.values())
         )
 
+    @property
+    def tail_size(self) -> int:
+        """Bytes of the tensors."""
+        return self._size
+
     def read(self, tail: memoryview) -> DecodedRequest | None:
         """The request with this tail, or None where the tail has not the right size."""
-        if tail.nbytes != self._size:
-            return None
+        return self.read_tail(tail) if tail.nbytes == self._size else None
+
+    def read_tail(self, tail: memoryview) -> DecodedRequest:
+        """The request with this tail, which has the right size."""
         inputs = {name: Tensor(datatype, shape, tail[start:end]) for name, datatype, shape, start, end in self._inputs}
         like = self._request
         request = InferenceRequest(
@@ -99,6 +115,7 @@ class RequestPlan:
             like.flags,
             like.priority,
             like.timeout_us,
+            form=self,
         )
         return DecodedRequest(request, self._wishes, self._default)
 

@@ -26,12 +26,16 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from .cycle import Cycle
 from .errors import error_body, too_large
+from .repeat import Exchange
 
 if TYPE_CHECKING:
     import asyncio
 
     from uvicorn.config import Config
     from uvicorn.server import ServerState
+
+    from .cycle import Application
+    from .repeat import Repeat
 
 log = logging.getLogger("infer.http")
 
@@ -107,7 +111,9 @@ class DoorProtocol(HttpToolsProtocol):
         self._refusal: bytes | None = None
         self._last_request = False
         self._waiting: deque[Cycle] = deque()
-        self._current: Cycle | None = None
+        self._current: Cycle | Exchange | None = None
+        self._segment: bytes | None = None
+        self.repeat: Repeat | None = None
 
     # The connection's life
 
@@ -156,6 +162,12 @@ class DoorProtocol(HttpToolsProtocol):
         """Feed the parser; its callbacks do the work."""
         if self._refusal is not None or self._last_request:
             return
+        if self._phase is _Phase.IDLE and (self._current is None or self._current.response_complete):
+            if self.repeat is not None and self._is_repeated(self.repeat, data):
+                return
+            self._segment = data
+        else:
+            self._segment = None
         self._untraced += len(data)
         try:
             self._parser.feed_data(data)
@@ -194,6 +206,15 @@ class DoorProtocol(HttpToolsProtocol):
     def _read_on(self) -> None:
         if not self.transport.is_closing() and len(self._waiting) < self._limits.max_pipelined:
             self.flow.resume_reading()
+
+    def _is_repeated(self, repeat: Repeat, data: bytes) -> bool:
+        """Begin the exchange of a request that is this one again."""
+        if self.flow.write_paused or not repeat.suits(data):
+            return False
+        self._read_due = inf
+        self._current = exchange = Exchange(self, repeat)
+        exchange.begin(data)
+        return True
 
     def _set_read_deadline(self) -> None:
         phase = self._phase
@@ -301,8 +322,9 @@ class DoorProtocol(HttpToolsProtocol):
             body = self._parts[0] if len(self._parts) == 1 else b"".join(self._parts)
             self._parts.clear()
         cycle = Cycle(self, self._make_scope(), body, keep_alive=self._keeps_alive())
+        cycle.segment, self._segment = self._segment, None
         if self._current is None or self._current.response_complete:
-            self._start(cycle)
+            self.start(cycle, self.app)  # type: ignore[arg-type]
             return
         self._waiting.append(cycle)
         if len(self._waiting) >= self._limits.max_pipelined:
@@ -336,11 +358,12 @@ class DoorProtocol(HttpToolsProtocol):
 
     # Requests
 
-    def _start(self, cycle: Cycle) -> None:
+    def start(self, cycle: Cycle, app: Application) -> None:
+        """Have the application answer a request."""
         self._current = cycle
         if self._phase is _Phase.IDLE:
             self._read_due = inf
-        cycle.task = task = self.loop.create_task(cycle.run(self.app))  # type: ignore[arg-type]
+        cycle.task = task = self.loop.create_task(cycle.run(app))
         self.tasks.add(task)
 
     def task_ended(self, task: asyncio.Task[None]) -> None:
@@ -357,7 +380,7 @@ class DoorProtocol(HttpToolsProtocol):
             return
         if self._waiting:
             self.flow.resume_reading()
-            self._start(self._waiting.popleft())
+            self.start(self._waiting.popleft(), self.app)  # type: ignore[arg-type]
             return
         if self._refusal is not None:
             self._send_refusal()

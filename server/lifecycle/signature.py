@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 MAX_COUNT = 2**63 - 1
 """The most elements or bytes that a tensor may claim: what an int64 holds."""
 
+MAX_FORMS = 512
+"""Forms of requests that are remembered as sound."""
+
 _BATCH_NOTE = (
     "NOTE: Setting a non-zero max_batch_size in the model config requires a batch dimension to be prepended to each "
     "input shape. If you want to specify the full shape including the batch dim in your input dims config, try "
@@ -33,6 +36,8 @@ class ModelSignature:
     """The inputs and outputs of one model version, ready for the hot path."""
 
     __slots__ = (
+        "_by_form",
+        "_forms",
         "_names",
         "_reshaped",
         "_specs",
@@ -59,6 +64,8 @@ class ModelSignature:
         self.labels: dict[str, tuple[str, ...]] = dict(labels or {})
         self._names = frozenset(self.inputs)
         self._specs = self.inputs
+        self._forms: dict[object, int] = {}
+        self._by_form = all(spec.datatype.itemsize and spec.reshape is None for spec in config.inputs)
         self._reshaped = tuple(
             (spec.name, spec.dims, spec.reshape) for spec in config.inputs if spec.reshape is not None
         )
@@ -68,7 +75,23 @@ class ModelSignature:
         return [-1, *spec.dims] if self.batching else list(spec.dims)
 
     def check(self, request: InferenceRequest) -> None:
-        """Check a request and set its ``batch_size``. Raises InvalidArgument with Triton's sentence."""
+        """Check a request and set its ``batch_size``. Raises InvalidArgument with Triton's sentence.
+
+        What was found of a form once holds for every request of that form, unless its elements have to be looked at.
+        """
+        form = request.form
+        if form is not None:
+            batch_size = self._forms.get(form)
+            if batch_size is not None:
+                request.batch_size = batch_size
+                return
+        self._check(request)
+        if form is not None and self._by_form:
+            if len(self._forms) >= MAX_FORMS:
+                self._forms.clear()
+            self._forms[form] = request.batch_size
+
+    def _check(self, request: InferenceRequest) -> None:
         if request.requested_outputs:
             for output in request.requested_outputs:
                 if output not in self.outputs:

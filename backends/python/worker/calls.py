@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import queue
 from typing import TYPE_CHECKING
 
@@ -32,7 +33,8 @@ class Call:
         self._replies: queue.SimpleQueue[bytearray] = queue.SimpleQueue()
         self._taken = 0
         self._channel = RUNTIME.channel()
-        RUNTIME.calls[call_id] = self._replies.put
+        self._abandoned = False
+        RUNTIME.calls[call_id] = self._take
         self._channel.expect(self)
 
     def next_response(self) -> InferenceResponse:
@@ -64,6 +66,32 @@ class Call:
         if not self.over:
             self._channel.send(frames.pack(Kind.CANCEL, self.id))
 
+    def abandon(self) -> None:
+        """Nobody reads its responses any more: let them pass, so that it does not stand still at its credit's end.
+
+        Called by a finaliser, so it does not wait; and not for a call that this process has inherited by a fork.
+        """
+        if not self.over and self._channel.pid == os.getpid():
+            self._abandoned = True
+            self._discard()
+
+    def _take(self, payload: bytearray) -> None:
+        self._replies.put(payload)
+        if self._abandoned:
+            self._discard()
+
+    def _discard(self) -> None:
+        while not self.over:
+            try:
+                payload = self._replies.get_nowait()
+            except queue.Empty:
+                return
+            parcel = self._channel.open_parcel(payload)[0] if payload else None
+            if parcel is None or parcel.items[0].flags & frames.ENTRY_FINAL:
+                self.close()
+            else:
+                self._channel.post(credit_frame(self.id, 1))
+
     def close(self) -> None:
         """Its last response has come."""
         self.over = True
@@ -86,10 +114,9 @@ class ResponseIterator:
         self._position = 0
 
     def __del__(self) -> None:
-        # A call whose responses nobody reads would stand still at the end of its credit.
         call = getattr(self, "_call", None)
-        while call is not None and not call.over:
-            call.next_response()
+        if call is not None:
+            call.abandon()
 
     def __iter__(self) -> Iterator[InferenceResponse]:
         if self._call.over and self._position >= len(self._responses):

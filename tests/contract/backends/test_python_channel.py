@@ -271,6 +271,36 @@ class TritonPythonModel:
     assert value(await rig.infer(instance, IN=ints(1))) == [*range(count), count + 1]
 
 
+async def test_responses_that_a_model_does_not_want_pass_by_and_the_call_ends(rig: Rig) -> None:
+    source = """
+class TritonPythonModel:
+    def execute(self, requests):
+        responses = call(np.zeros(1, np.int32), "many").exec(decoupled=True)
+        first = next(iter(responses))
+        del responses
+        return [Response([T("OUT", out(first))])]
+"""
+    respond_later: list[Callable[[InferenceResponse], None]] = []
+
+    def many(_: InferenceRequest, respond: Callable[[InferenceResponse], None]) -> None:
+        for number in range(60):
+            respond(InferenceResponse({"OUT": Tensor.from_numpy(np.full(20_000, number, np.int32))}, final=False))
+        respond_later.append(respond)
+
+    rig.caller.models["many"] = many
+    instance = await rig.load("caller", BLS + source)
+    assert value(await rig.infer(instance, IN=ints(1)))[0] == 0
+    (book,) = instance._books.values()
+    assert len(book) == 1
+    respond_later[0](InferenceResponse())
+    rig.caller.models["double"] = double
+    for _ in range(100):
+        if not len(book):
+            break
+        await asyncio.sleep(0.01)
+    assert not len(book)
+
+
 async def test_a_plain_call_of_a_decoupled_model_says_how_to_call_it(rig: Rig) -> None:
     source = """
 class TritonPythonModel:
