@@ -25,7 +25,7 @@ class InferenceRequest:
     that batches and 1 otherwise; the engine sets it when it checks the request.
 
     ``form`` is one object for all requests that are alike in everything but their tensors' contents: names, datatypes,
-    shapes, sizes, requested outputs and parameters. Who makes such requests sets it; who finds something out about one
+    shapes, sizes, requested outputs and parameters; none has an id. Who makes such requests sets it; who finds something out about one
     of them may remember it for the others. None says nothing.
     """
 

@@ -26,17 +26,19 @@ if TYPE_CHECKING:
 
 def request_entry(entry_id: int, request: InferenceRequest, signatures: Signatures) -> Entry:
     """A request to send. Raises Unsupported for an input that is not on the host."""
+    form = request.form
+    if form is not None:
+        known = signatures.of_form(form)
+        if known is not None:
+            return Entry(entry_id, known[0], [tensor.buffer for tensor in request.inputs.values()], 0, b"", known[1])
     version = request.model_version
     head = (request.model_name, -1 if version is None else version, request.requested_outputs)
     rows, buffers = _wire(request.inputs)
-    return Entry(
-        entry_id,
-        signatures.layout(head, rows),
-        buffers,
-        0,
-        request.request_id.encode(errors="replace") if request.request_id else b"",
-        _request_extras(request),
-    )
+    layout, extras = signatures.layout(head, rows), _request_extras(request)
+    if form is not None:
+        signatures.remember_form(form, layout, extras)
+    text = request.request_id.encode(errors="replace") if request.request_id else b""
+    return Entry(entry_id, layout, buffers, 0, text, extras)
 
 
 def read_request(item: Item, memory: Memory) -> InferenceRequest:
@@ -80,7 +82,7 @@ def read_response(item: Item, memory: Memory) -> InferenceResponse:
     if item.flags & frames.ENTRY_ERROR:
         return InferenceResponse(error=error_of(item.flags >> 8 & 0xFF, item.text), final=final)
     parameters: dict[str, ParameterValue] = item.extras.get("parameters", {}) if item.extras else {}
-    return InferenceResponse(_tensors(item, memory), parameters, None, final)
+    return InferenceResponse(_tensors(item, memory), parameters, None, final, item.layout)
 
 
 def error_of(code: int, message: str) -> InferError:
