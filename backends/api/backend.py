@@ -148,6 +148,8 @@ class LoopInstance(ABC):
     """An instance whose work happens in another process. All methods run on the serving loop."""
 
     input_device: Device = HOST
+    depth: int = 1
+    """Batches that may be handed over before the first is done. They are executed in order."""
 
     @abstractmethod
     async def load(self) -> None:

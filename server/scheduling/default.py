@@ -1,9 +1,16 @@
-"""The default scheduler: one request an execution, on whichever instance is free."""
+"""The default scheduler: one request an execution, on whichever instance is free.
+
+A lone instance in another process is handed its next request while it executes, so that it need not wait for the
+loop between two short executions. That is done only while executions are short (PREFETCH_BELOW_NS): a request that
+was handed over can no longer leave the queue, and counts as executing. With several instances it is never done: the
+call of a model that executes could wait behind its own caller.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from collections import deque
 from time import monotonic_ns
 from typing import TYPE_CHECKING
 
@@ -22,18 +29,23 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("infer.scheduling")
 
+PREFETCH_BELOW_NS = 1_000_000
+"""Longest execution after which the next request is handed over early."""
+
 STOPPING = "Server is stopping, scheduler for model has stopped accepting new inference requests"
 
 
 class InstanceSlot:
-    """One instance and what it is doing."""
+    """One instance and what it is doing: ``batches`` in the order they were handed over, the first one executing."""
 
-    __slots__ = ("_on_done", "batch", "done", "instance", "name", "reason", "state", "timer")
+    __slots__ = ("_on_done", "batches", "done", "instance", "name", "reason", "room", "state", "timer")
 
     def __init__(self, name: str, instance: LoopInstance, on_done: Callable[[InstanceSlot], None]) -> None:
         self.name = name
         self.instance = instance
-        self.batch: Batch | None = None
+        self.batches: deque[Batch] = deque()
+        self.room = 1
+        """Batches that may be with the instance now."""
         self.timer: asyncio.TimerHandle | None = None
         self.state = InstanceState.READY
         self.reason = ""
@@ -73,6 +85,7 @@ class DefaultScheduler:
         self._executing: set[Ticket] = set()
         self._idle = self.slots[::-1]
         self._ready = len(self.slots)
+        self._lone = self.slots[0] if len(self.slots) == 1 and self.slots[0].instance.depth > 1 else None
         self._drained: list[asyncio.Future[None]] = []
         for slot in self.slots:
             slot.instance.observe_state(self._observer(slot))
@@ -86,8 +99,11 @@ class DefaultScheduler:
         if not self._ready:
             raise Unavailable(f"model '{request.model_name}' has no instance that is ready: {self.reason}")
         ticket = Ticket(request, self._statistics, self, on_response, decoupled=self._decoupled)
+        lone = self._lone
         if self._idle:
             self._dispatch(self._idle.pop(), ticket)
+        elif lone is not None and len(lone.batches) < lone.room and not self._pending:
+            self._dispatch(lone, ticket)
         else:
             ticket.wait_reason = WaitReason.ALL_INSTANCES_BUSY
             self._statistics.pending += 1
@@ -179,38 +195,48 @@ class DefaultScheduler:
         batch = Batch((ticket,), rows)
         ticket.start_execution(batch, slot.instance, monotonic_ns())
         self._executing.add(ticket)
-        slot.batch = batch
-        if self._execute_timeout_s:
-            slot.timer = self._loop.call_later(self._execute_timeout_s, self._overdue, slot, batch)
+        slot.batches.append(batch)
+        if self._execute_timeout_s and len(slot.batches) == 1:
+            self._start_timer(slot)
         try:
             slot.instance.execute(batch, slot.done)
         except InferError as exc:
             ticket.fail(exc)
-            self._executed(slot)
+            slot.batches.remove(batch)
+            self._free(slot)
+
+    def _start_timer(self, slot: InstanceSlot) -> None:
+        slot.timer = self._loop.call_later(self._execute_timeout_s, self._overdue, slot, slot.batches[0])
 
     def _executed(self, slot: InstanceSlot) -> None:
-        batch, slot.batch = slot.batch, None
+        """The instance is done with its first batch."""
+        batches = slot.batches
         if slot.timer is not None:
             slot.timer.cancel()
             slot.timer = None
-        if batch is not None:
+        if batches:
+            batch = batches.popleft()
             self._record(batch)
             if not self._decoupled and self._is_open(batch):
                 self._fail_open(batch, Internal(f"instance '{slot.name}' returned without a response to this request"))
-        if slot.state is InstanceState.FAILED and slot.reason.startswith(_OVERDUE):
+            if self._lone is slot:
+                short = 0 < batch.compute_end - batch.compute_start < PREFETCH_BELOW_NS
+                slot.room = slot.instance.depth if short else 1
+            if batches and self._execute_timeout_s:
+                self._start_timer(slot)
+        self._free(slot)
+
+    def _free(self, slot: InstanceSlot) -> None:
+        """The instance takes the oldest requests that it has room for, or waits for one."""
+        if slot.state is InstanceState.READY:
+            while self._pending and len(slot.batches) < slot.room:
+                self._statistics.pending -= 1
+                self._dispatch(slot, self._pending.pop())
+            if not slot.batches and slot not in self._idle:
+                self._idle.append(slot)
+        elif slot.state is InstanceState.FAILED and slot.reason.startswith(_OVERDUE) and not slot.batches:
             # An instance that was only late is back.
             self._state_changed(slot, InstanceState.READY, "")
-        elif slot.state is InstanceState.READY:
-            self._offer(slot)
-
-    def _offer(self, slot: InstanceSlot) -> None:
-        """A free instance takes the oldest request, or waits for one."""
-        if self._pending:
-            ticket = self._pending.pop()
-            self._statistics.pending -= 1
-            self._dispatch(slot, ticket)
-        else:
-            self._idle.append(slot)
 
     def _record(self, batch: Batch) -> None:
         start = batch.compute_start
@@ -231,8 +257,7 @@ class DefaultScheduler:
         slot.state, slot.reason = state, reason
         self._ready = sum(each.state is InstanceState.READY for each in self.slots)
         if state is InstanceState.READY:
-            if slot.batch is None and slot not in self._idle:
-                self._offer(slot)
+            self._free(slot)
         else:
             if slot in self._idle:
                 self._idle.remove(slot)
@@ -243,22 +268,19 @@ class DefaultScheduler:
     def _overdue(self, slot: InstanceSlot, batch: Batch) -> None:
         """An execution took longer than it may."""
         slot.timer = None
-        if slot.batch is not batch:
+        if not slot.batches or slot.batches[0] is not batch:
             return
         reason = f"{_OVERDUE} {self._execute_timeout_s:g} s (--execute-timeout)"
         log.error("instance '%s' %s", slot.name, reason)
         self._state_changed(slot, InstanceState.FAILED, reason)
-        self._fail_batch(slot, Unavailable(f"instance '{slot.name}' {reason}"))
+        for each in slot.batches:
+            self._fail_open(each, Unavailable(f"instance '{slot.name}' {reason}"))
         slot.instance.interrupt(reason)
 
     def _fail_pending(self, error: InferError) -> None:
         for ticket in self._pending.drain():
             self._statistics.pending -= 1
             ticket.fail(error)
-
-    def _fail_batch(self, slot: InstanceSlot, error: InferError) -> None:
-        if slot.batch is not None:
-            self._fail_open(slot.batch, error)
 
     def _is_open(self, batch: Batch) -> bool:
         """Whether a request of the batch still has no final response."""

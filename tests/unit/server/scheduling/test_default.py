@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 class FakeInstance(LoopInstance):
     """An instance whose work ends when the test says so."""
 
-    def __init__(self) -> None:
+    def __init__(self, depth: int = 1) -> None:
+        self.depth = depth
         self.work: list[tuple[Batch, Callable[[], None]]] = []
         self.cancelled: list[object] = []
         self.interrupted: list[str] = []
@@ -48,9 +49,9 @@ class FakeInstance(LoopInstance):
     def observe_state(self, observer: Callable[[InstanceState, str], None]) -> None:
         self.observer = observer
 
-    def finish(self, *, respond: bool = True) -> None:
+    def finish(self, *, respond: bool = True, took_ns: int = 1) -> None:
         batch, done = self.work.pop(0)
-        batch.compute_start, batch.compute_end = 1, 2
+        batch.compute_start, batch.compute_end = 1, 1 + took_ns
         if respond:
             for execution in batch.executions:
                 execution.send(InferenceResponse())
@@ -69,8 +70,8 @@ class FakeInstance(LoopInstance):
 class Bench:
     """A scheduler over some fake instances."""
 
-    def __init__(self, instances: int = 1, **options: object) -> None:
-        self.instances = [FakeInstance() for _ in range(instances)]
+    def __init__(self, instances: int = 1, *, depth: int = 1, **options: object) -> None:
+        self.instances = [FakeInstance(depth) for _ in range(instances)]
         self.statistics = ModelStatistics("m", 1)
         self.health = 0
         named = {f"m_0_{index}": instance for index, instance in enumerate(self.instances)}
@@ -232,3 +233,68 @@ async def test_a_decoupled_request_may_outlive_its_batch() -> None:
     assert bench.instances[0].cancelled == [ticket]
     batch.executions[0].send(InferenceResponse())
     assert bench.outcomes == {"a": None}
+
+
+async def test_a_lone_instance_gets_its_next_request_early_while_executions_are_short() -> None:
+    bench = Bench(depth=2)
+    instance = bench.instances[0]
+    for name in "abcde":
+        bench.submit(name)
+    assert len(instance.work) == 1
+    assert bench.statistics.pending == 4
+    instance.finish()
+    assert len(instance.work) == 2
+    assert bench.statistics.pending == 2
+    for _ in range(4):
+        instance.finish()
+    assert [name for name, _ in bench.answers] == list("abcde")
+    assert bench.scheduler.in_flight == 0
+    bench.submit("f")
+    bench.submit("g")
+    assert len(instance.work) == 2
+
+
+async def test_a_long_execution_keeps_what_follows_in_the_queue() -> None:
+    bench = Bench(depth=2)
+    instance = bench.instances[0]
+    for name in "abc":
+        bench.submit(name)
+    instance.finish(took_ns=2_000_000)
+    assert len(instance.work) == 1
+    waiting = bench.submit("d")
+    waiting.cancel()
+    assert bench.outcomes["d"] is Code.CANCELLED
+
+
+async def test_several_instances_are_never_handed_requests_early() -> None:
+    bench = Bench(2, depth=2)
+    for name in "abcd":
+        bench.submit(name)
+    for instance in bench.instances:
+        instance.finish()
+        assert len(instance.work) == 1
+
+
+async def test_both_requests_that_a_dying_worker_holds_fail() -> None:
+    bench = Bench(depth=2)
+    for name in "abcd":
+        bench.submit(name)
+    bench.instances[0].finish()
+    assert len(bench.instances[0].work) == 2
+    bench.instances[0].die("was killed")
+    assert bench.outcomes == {"a": None, "b": Code.INTERNAL, "c": Code.INTERNAL, "d": Code.UNAVAILABLE}
+    bench.instances[0].observer(InstanceState.READY, "")
+    bench.submit("e")
+    bench.instances[0].finish()
+    assert bench.outcomes["e"] is None
+
+
+async def test_the_time_out_of_a_request_handed_over_early_begins_when_it_is_its_turn() -> None:
+    bench = Bench(depth=2, execute_timeout_s=0.01)
+    for name in "ab":
+        bench.submit(name)
+    bench.instances[0].finish()
+    bench.submit("c")
+    assert len(bench.instances[0].work) == 2
+    await bench.ended
+    assert bench.outcomes == {"a": None, "b": Code.UNAVAILABLE, "c": Code.UNAVAILABLE}
