@@ -7,6 +7,7 @@ the reason, observers are told, and the worker is started again, later and later
 from __future__ import annotations
 
 import asyncio
+import collections
 import json
 import logging
 from dataclasses import dataclass
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from ..api.backend import BackendContext, Batch, Execution
     from .channel import Channel
     from .process import WorkerProcess, Zygote
+    from .worker.slabs import Slab
 
 _log = logging.getLogger("infer.python")
 _CREDIT_STEP = frames.WINDOW // 2
@@ -86,6 +88,16 @@ class _Open:
         self.taken = 0
 
 
+@dataclass(slots=True)
+class _Outgoing:
+    """A batch that cannot be sent before the tensors of one, its own or an earlier, are copied into their slab."""
+
+    running: _Running
+    entries: list[Entry]
+    slab: Slab | None = None
+    ready: bool = True
+
+
 class PythonInstance(LoopInstance):
     """One worker process, seen by the scheduler as an instance.
 
@@ -107,6 +119,7 @@ class PythonInstance(LoopInstance):
         self._books: dict[Channel, calls.CallBook] = {}
         self._open: dict[int, _Open] = {}
         self._running: dict[int, _Running] = {}
+        self._outgoing: collections.deque[_Outgoing] = collections.deque()
         self._last_id = 0
         self._answer: asyncio.Future[dict[str, Any]] | None = None
         self._failures = 0
@@ -162,6 +175,9 @@ class PythonInstance(LoopInstance):
             self._finish(running)
         elif sum([entry.layout.total for entry in entries]) >= channel.LARGE:
             self._send_large(worker, running, entries)
+        elif self._outgoing:
+            # What is being copied goes first: batches are executed in the order they came.
+            self._outgoing.append(_Outgoing(running, entries))
         else:
             worker.channel.send_parcel(Kind.EXECUTE, running.id, entries)
 
@@ -232,16 +248,25 @@ class PythonInstance(LoopInstance):
     def _send_large(self, worker: WorkerProcess, running: _Running, entries: list[Entry]) -> None:
         """Copy the tensors on a pool thread, then send: the loop goes on meanwhile."""
         slab = worker.channel.pool.take(sum(entry.layout.total for entry in entries))
+        outgoing = _Outgoing(running, entries, slab, ready=False)
+        self._outgoing.append(outgoing)
 
         def copied(future: asyncio.Future[None]) -> None:
             error = future.exception()
             if error is not None:
                 worker.kill(f"its inputs could not be copied: {error}")
-            elif running.id in self._running and not worker.channel.closed:
-                worker.channel.send_parcel(Kind.EXECUTE, running.id, entries, slab=slab)
+            outgoing.ready = True
+            self._send_outgoing(worker)
 
         copying = asyncio.ensure_future(self._context.run_blocking(channel.fill, slab, entries), loop=self._loop)
         copying.add_done_callback(copied)
+
+    def _send_outgoing(self, worker: WorkerProcess) -> None:
+        """Send what is copied, as far as nothing before it is still being copied."""
+        while self._outgoing and self._outgoing[0].ready:
+            outgoing = self._outgoing.popleft()
+            if outgoing.running.id in self._running and not worker.channel.closed:
+                worker.channel.send_parcel(Kind.EXECUTE, outgoing.running.id, outgoing.entries, slab=outgoing.slab)
 
     # -- frames on their way in --------------------------------------------------------------------------------------
 
@@ -337,6 +362,7 @@ class PythonInstance(LoopInstance):
             self._schedule_restart(reason)
 
     def _fail_open(self, reason: str) -> None:
+        self._outgoing.clear()
         opened, self._open = self._open, {}
         running, self._running = self._running, {}
         for each in running.values():

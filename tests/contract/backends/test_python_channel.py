@@ -494,6 +494,25 @@ class TritonPythonModel:
     assert value((await second.end())[0]) == [1]
 
 
+async def test_a_small_batch_never_overtakes_a_large_one_that_is_still_being_copied(rig: Rig) -> None:
+    source = """
+class TritonPythonModel:
+    def execute(self, requests):
+        return [Response([T("OUT", np.array([by_name(r, "IN").as_numpy().size]))]) for r in requests]
+"""
+    instance = await rig.load("size", source)
+    order: list[int] = []
+    sizes = (3_000_000, 1, 2_000_000, 2)
+    runs = [rig.execute(instance, rig.request(IN=np.zeros(size, np.uint8))) for size in sizes]
+    for number, (_, done) in enumerate(runs):
+        done.add_done_callback(lambda _, number=number: order.append(number))
+    for size, (executions, done) in zip(sizes, runs, strict=True):
+        await asyncio.wait_for(done, LIMIT_S)
+        (response,) = await executions[0].end()
+        assert response.outputs["OUT"].as_numpy().tolist() == [size]
+    assert order == [0, 1, 2, 3]
+
+
 async def test_a_stopped_worker_holds_up_neither_the_loop_nor_other_models(rig: Rig) -> None:
     stopped = await rig.load("stopped", f"SIZE = 1\n{REPEAT}", **DECOUPLED)
     other = await rig.load("add", ADD)
