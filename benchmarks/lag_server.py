@@ -15,6 +15,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from infer.app.run import keep_freed_memory, settle
 from infer.app.settings import from_command_line
 from infer.app.wiring import build
 
@@ -57,6 +58,7 @@ class LagProbe:
 
 def main() -> None:
     """Serve until SIGINT."""
+    keep_freed_memory()
     stop = threading.Event()
     server = build(from_command_line(sys.argv[2:]))
     loop = server.serving_loop.loop
@@ -64,6 +66,7 @@ def main() -> None:
     signal.signal(signal.SIGINT, lambda *_: stop.set())
     signal.signal(signal.SIGUSR1, lambda *_: loop.call_soon_threadsafe(probe.forget))
     server.start()
+    settle()
     loop.call_soon_threadsafe(probe.start)
     stop.wait()
     server.stop()

@@ -25,8 +25,8 @@ class InferenceRequest:
     that batches and 1 otherwise; the engine sets it when it checks the request.
 
     ``form`` is one object for all requests that are alike in everything but their tensors' contents: names, datatypes,
-    shapes, sizes, requested outputs and parameters; none has an id. Who makes such requests sets it; who finds something out about one
-    of them may remember it for the others. None says nothing.
+    shapes, sizes, requested outputs and parameters; none has an id. Who makes such requests sets it; who finds
+    something out about one of them may remember it for the others. None says nothing.
     """
 
     model_name: str

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -10,7 +11,6 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 from .errors import error_body
 
 if TYPE_CHECKING:
-    import asyncio
     from collections.abc import Awaitable, Callable, Iterable
 
     from uvicorn.protocols.http.flow_control import FlowControl
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("infer.http")
 
+PIECE = 256 << 10
+"""Bytes of a response that are given to the kernel in one turn of the loop."""
 _JOINED = 16 << 10
 """Up to this size one buffer with the head in front is cheaper than two."""
 
@@ -169,7 +171,8 @@ class Cycle:
         if kind == "http.response.start":
             self._start(message)
         elif kind == "http.response.body":
-            self._add_body(message.get("body", b""), last=not message.get("more_body", False))
+            if self._add_body(message.get("body", b""), last=not message.get("more_body", False)):
+                await self._write_in_pieces()
             flow = self._owner.flow
             if flow.write_paused:
                 await flow.drain()
@@ -195,7 +198,8 @@ class Cycle:
         head = response_head(message["status"], headers, keep_alive=self.keep_alive)
         self._head = head
 
-    def _add_body(self, body: bytes | memoryview, *, last: bool) -> None:
+    def _add_body(self, body: bytes | memoryview, *, last: bool) -> bool:
+        """Take a body; True where the response is whole and too large to be written at once."""
         head = self._head
         if self.response_complete or (head is None and not self._streams):
             msg = "a body was sent before the response was started, or after its end"
@@ -204,16 +208,37 @@ class Cycle:
             self._remaining, body = 0, b""
         if self._remaining < 0:
             self._stream(head or b"", body, last=last)
-            return
+            return False
         if body:
             self._remaining -= len(body)
             self._parts.append(body)
         if not last:
-            return
+            return False
         if self._remaining:
             msg = f"the response's bodies and its content-length differ by {self._remaining} bytes"
             raise RuntimeError(msg)
+        if sum(map(len, self._parts)) > PIECE:
+            return True
         self._write(head or b"")
+        self._complete()
+        return False
+
+    async def _write_in_pieces(self) -> None:
+        """Write a large response so that others get their turn of the loop between its pieces.
+
+        The kernel copies as much as the socket's buffer takes, which for one write of 10 MB holds the loop for
+        several milliseconds.
+        """
+        self._streams = True
+        parts, self._parts = [self._head or b"", *self._parts], []
+        owner = self._owner
+        for part in parts:
+            view = memoryview(part)
+            for start in range(0, view.nbytes, PIECE):
+                owner.transport.write(view[start : start + PIECE])
+                await (owner.flow.drain() if owner.flow.write_paused else asyncio.sleep(0))
+                if self.disconnected:
+                    return
         self._complete()
 
     def _write(self, head: bytes) -> None:

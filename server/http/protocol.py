@@ -162,13 +162,14 @@ class DoorProtocol(HttpToolsProtocol):
         """Feed the parser; its callbacks do the work."""
         if self._refusal is not None or self._last_request:
             return
-        if self._phase is _Phase.IDLE and (self._current is None or self._current.response_complete):
-            if self.repeat is not None and self._is_repeated(self.repeat, data):
-                return
-            self._segment = data
-        else:
-            self._segment = None
+        if self._takes_as_repeated(data):
+            return
         self._untraced += len(data)
+        if self._parse(data):
+            self._after_parsing(len(data))
+
+    def _parse(self, data: bytes) -> bool:
+        """Feed the parser; whether reading goes on."""
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade:
@@ -177,19 +178,23 @@ class DoorProtocol(HttpToolsProtocol):
             newest = self._waiting[-1] if self._waiting else self._current
             if newest is not None:
                 newest.keep_alive = False
-            return
+            return False
         except httptools.HttpParserError as exc:
             reason = exc.__context__
             if isinstance(reason, _Refused):
                 self._refuse(reason.status, reason.message)
             elif self._refusal is None:
                 self._refuse(400, f"Invalid HTTP request received: {exc}")
-            return
+            return False
         if self._untraced > self._limits.max_header_size:
             self._refuse(431, self._header_message())
-            return
+            return False
+        return True
+
+    def _after_parsing(self, size: int) -> None:
+        """Set deadlines, and let others have their turn after many full reads."""
         self._set_read_deadline()
-        if len(data) < _FULL_READ:
+        if size < _FULL_READ:
             self._full_reads = 0
             return
         self._full_reads += 1
@@ -207,9 +212,14 @@ class DoorProtocol(HttpToolsProtocol):
         if not self.transport.is_closing() and len(self._waiting) < self._limits.max_pipelined:
             self.flow.resume_reading()
 
-    def _is_repeated(self, repeat: Repeat, data: bytes) -> bool:
-        """Begin the exchange of a request that is this one again."""
-        if self.flow.write_paused or not repeat.suits(data):
+    def _takes_as_repeated(self, data: bytes) -> bool:
+        """Begin the exchange where the segment is the request that this connection had before."""
+        if self._phase is not _Phase.IDLE or not (self._current is None or self._current.response_complete):
+            self._segment = None
+            return False
+        repeat = self.repeat
+        if repeat is None or self.flow.write_paused or not repeat.suits(data):
+            self._segment = data
             return False
         self._read_due = inf
         self._current = exchange = Exchange(self, repeat)
