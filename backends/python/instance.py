@@ -115,6 +115,7 @@ class PythonInstance(LoopInstance):
         self._zygote = zygote
         self._worker: WorkerProcess | None = None
         self._ready = False
+        self._lost_ready = False
         self._closing = False
         self._books: dict[Channel, calls.CallBook] = {}
         self._open: dict[int, _Open] = {}
@@ -145,6 +146,7 @@ class PythonInstance(LoopInstance):
     async def load(self) -> None:
         """Spawn the worker and have it initialise the model. Raises LoadFailed with the model's own reason."""
         worker = self._worker = await self._zygote.spawn(self.setup.name, self.setup.labels)
+        worker.on_loss = self._lost
         worker.on_death = self._died
         worker.on_frame = self._frame
         self._answer = self._loop.create_future()
@@ -343,8 +345,16 @@ class PythonInstance(LoopInstance):
 
     # -- death and return --------------------------------------------------------------------------------------------
 
+    def _lost(self) -> None:
+        """The worker takes nothing more; how it ended is known in a moment."""
+        if self._ready and not self._closing:
+            self._ready = False
+            self._lost_ready = True
+            self._tell(InstanceState.RESTARTING, f"Stub process '{self.setup.name}' is not healthy.")
+
     def _died(self, reason: str) -> None:
-        was_ready, self._ready = self._ready, False
+        was_ready, self._ready = self._ready or self._lost_ready, False
+        self._lost_ready = False
         self._worker = None
         restart = was_ready and not self._closing
         if restart:

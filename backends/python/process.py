@@ -31,10 +31,16 @@ _log = logging.getLogger("infer.python")
 _KEEP_MEMORY = {"MALLOC_TRIM_THRESHOLD_": str(64 << 20), "MALLOC_MMAP_THRESHOLD_": str(32 << 20)}
 _BLAS_OFF = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 _TAIL_BYTES = 2000
+ZYGOTE_WORD_S = 0.2
+"""How long the zygote may take to say how a worker ended."""
 
 
 class WorkerProcess:
-    """One worker. ``on_frame(frame, channel)`` gets its frames, ``on_death(reason)`` is called once when it is gone."""
+    """One worker.
+
+    ``on_frame(frame, channel)`` gets its frames, ``on_loss()`` is called when it takes nothing more, and
+    ``on_death(reason)`` once when it is gone and it is known how.
+    """
 
     def __init__(
         self, loop: asyncio.AbstractEventLoop, name: str, labels: dict[str, Any], ends: tuple[socket.socket, int, int]
@@ -42,6 +48,7 @@ class WorkerProcess:
         self.name = name
         self.pid = 0
         self.on_frame: Callable[[Frame, Channel], None] = _ignore
+        self.on_loss: Callable[[], None] = _ignore
         self.on_death: Callable[[str], None] = _ignore
         self.gone = asyncio.Event()
         self._loop = loop
@@ -49,6 +56,7 @@ class WorkerProcess:
         self._pidfd = -1
         self._forks: set[Channel] = set()
         self._reason = ""
+        self._burial: asyncio.TimerHandle | None = None
         sock, out, err = ends
         self.channel = Channel(loop, sock, lambda frame: self._route(frame, self.channel), self._broken)
         self._out = OutputReader(loop, out, lambda line: self._write(logging.INFO, line))
@@ -66,8 +74,8 @@ class WorkerProcess:
         if self._pidfd >= 0:
             with contextlib.suppress(ProcessLookupError):
                 signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
-        elif not self.gone.is_set():
-            self._died()
+        elif not self.gone.is_set() and self._burial is None:
+            self._bury()
 
     def _adopt_fork(self, frame: Frame) -> None:
         """A fork of the model asks for a channel of its own."""
@@ -119,7 +127,30 @@ class WorkerProcess:
         if self._pidfd >= 0:
             self.kill("" if reason == "the worker closed its channel" else reason)
 
+    def ended(self, code: int) -> None:
+        """The zygote has reaped it: an exit status, or the negative number of the signal that killed it."""
+        self._reason = self._reason or _ending(code)
+        if self._burial is not None:
+            self._bury()
+
     def _died(self) -> None:
+        """The process is over. How it ended the zygote says in a moment; without its word this goes on all the same."""
+        self._forget_pidfd()
+        self.on_loss()
+        if self._reason:
+            self._bury()
+        elif self._burial is None:
+            self._burial = self._loop.call_later(ZYGOTE_WORD_S, self._bury)
+
+    def _forget_pidfd(self) -> None:
+        pidfd, self._pidfd = self._pidfd, -1
+        if pidfd >= 0:
+            self._loop.remove_reader(pidfd)
+            os.close(pidfd)
+
+    def _bury(self) -> None:
+        if self._burial is not None:
+            self._burial.cancel()
         self.channel.drain()
         self.channel.close()
         for channel in list(self._forks):
@@ -127,16 +158,24 @@ class WorkerProcess:
         self._forks.clear()
         self._out.close()
         self._err.close()
-        pidfd, self._pidfd = self._pidfd, -1
-        if pidfd >= 0:
-            self._loop.remove_reader(pidfd)
-            os.close(pidfd)
         if not self.gone.is_set():
             self.gone.set()
             words = self.last_words
             reason = f"Stub process '{self.name}' is not healthy."
             reason += f" {self._reason}" if self._reason else ""
             self.on_death(f"{reason} Last words: {words}" if words else reason)
+
+
+def _ending(code: int) -> str:
+    """How a process ended, as a sentence."""
+    if code >= 0:
+        return f"It ended with exit status {code}."
+    try:
+        name = f" ({signal.Signals(-code).name})"
+    except ValueError:
+        name = ""
+    hint = "; if nobody sent it, the kernel did for want of memory" if code == -signal.SIGKILL else ""
+    return f"It was killed by signal {-code}{name}{hint}."
 
 
 class Zygote:
@@ -149,6 +188,7 @@ class Zygote:
         self._process: subprocess.Popen[bytes] | None = None
         self._starting = asyncio.Lock()
         self._spawns: dict[int, asyncio.Future[tuple[int, int]]] = {}
+        self._workers: dict[int, WorkerProcess] = {}
         self._last_id = 0
 
     @property
@@ -169,10 +209,12 @@ class Zygote:
         spawn_id = self._last_id
         future: asyncio.Future[tuple[int, int]] = self._loop.create_future()
         self._spawns[spawn_id] = future
+        self._workers[spawn_id] = worker
         channel.send(frames.pack_json(Kind.SPAWN, spawn_id, surroundings, descriptors=len(ends)), ends)
         try:
             worker.watch(*await future)
         except BaseException:
+            self._workers.pop(spawn_id, None)
             worker.kill("it was not started")
             raise
         finally:
@@ -227,6 +269,11 @@ class Zygote:
 
     def _on_frame(self, frame: Frame) -> None:
         content = json.loads(frame.payload)
+        if "ended" in content:
+            worker = self._workers.pop(frame.id, None)
+            if worker is not None:
+                worker.ended(content["ended"])
+            return
         future = self._spawns.get(frame.id)
         if future is None or future.done():
             for descriptor in frame.descriptors:
@@ -239,6 +286,7 @@ class Zygote:
     def _on_end(self, _: str) -> None:
         _log.error("the worker zygote (pid %d) has died; it is started again when it is next needed", self.pid)
         self._channel = None
+        self._workers.clear()
         for future in self._spawns.values():
             if not future.done():
                 future.set_exception(InstanceDied("the worker zygote died while it spawned a worker"))

@@ -34,6 +34,11 @@ class VersionRecord:
         self.reason = reason
         self.served: ServedModel | None = None
 
+    @property
+    def is_down(self) -> bool:
+        """Whether it is loaded and none of its instances can take requests: they are being started again."""
+        return self.state is ModelState.UNAVAILABLE and self.served is not None
+
 
 class ServedModel:
     """One loaded version, ready for requests."""
@@ -141,13 +146,18 @@ class ModelTable:
             msg = f"{prefix} is not found"
             raise NotFound(msg)
         if version is None:
-            msg = f"{prefix} has no available versions"
-            raise NotFound(msg)
-        record = entry.versions.get(version)
+            down = [record for record in entry.versions.values() if record.is_down]
+            if not down:
+                msg = f"{prefix} has no available versions"
+                raise NotFound(msg)
+            record: VersionRecord | None = max(down, key=lambda each: each.version)
+        else:
+            record = entry.versions.get(version)
         if record is None:
             msg = f"{prefix} version {version} is not found"
             raise NotFound(msg)
-        msg = f"{prefix} version {version} is not at ready state"
+        reason = f": {record.reason}" if record.is_down else ""
+        msg = f"{prefix} version {record.version} is not at ready state{reason}"
         raise Unavailable(msg)
 
     def ready_versions(self, name: str) -> tuple[int, ...]:

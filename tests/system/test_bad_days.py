@@ -151,6 +151,8 @@ def test_the_second_worker_of_a_pair_goes_on_alone(start_server: StartServer, re
         both = {answer["outputs"][0]["data"][0] for _, answer in pool.map(lambda _: infer(server, "pair", 0.3), "ab")}
         assert len(both) == 2
         os.kill(both.pop(), signal.SIGKILL)
+    eventually("the death shows", lambda: "signal 9" in index(server)["pair"].get("reason", ""))
+    assert index(server)["pair"]["state"] == "READY"
     assert infer(server, "pair", 0)[0] == 200
     eventually("both are back", lambda: ask(server, "/v2/models/pair/ready")[0] == 200)
     assert server.stop() == 0

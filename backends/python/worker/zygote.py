@@ -45,7 +45,7 @@ class Zygote:
         self._memory = memoryview(bytearray(frames.MAX_PACKET))
         self._poll = select.poll()
         self._poll.register(sock, select.POLLIN)
-        self._children: dict[int, int] = {}  # pidfd → pid
+        self._children: dict[int, tuple[int, int]] = {}  # pidfd → pid, id of the spawn
         self._libc = ctypes.CDLL(None, use_errno=True)
 
     def run(self) -> None:
@@ -85,20 +85,23 @@ class Zygote:
         with contextlib.suppress(OSError):
             os.setpgid(pid, pid)
         pidfd = os.pidfd_open(pid)
-        self._children[pidfd] = pid
+        self._children[pidfd] = (pid, frame.id)
         self._poll.register(pidfd, select.POLLIN)
         reply = frames.pack_json(Kind.STATE, frame.id, {"pid": pid}, descriptors=1)
         with contextlib.suppress(OSError):
             self._sock.sendmsg([reply], frames.rights([pidfd]))
 
     def _reap(self, pidfd: int) -> None:
-        pid = self._children.pop(pidfd)
+        pid, spawn_id = self._children.pop(pidfd)
         self._poll.unregister(pidfd)
         # Whatever the model has forked goes too. The group's number is safe to use until its leader is reaped.
         with contextlib.suppress(OSError):
             os.killpg(pid, signal.SIGKILL)
-        os.waitpid(pid, 0)
+        _, status = os.waitpid(pid, 0)
         os.close(pidfd)
+        code = os.waitstatus_to_exitcode(status)
+        with contextlib.suppress(OSError):
+            self._sock.send(frames.pack_json(Kind.STATE, spawn_id, {"ended": code}))
 
     def _become_worker(self, frame: Frame, parent: int) -> NoReturn:
         status = 1
