@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from .scheduling.ticket import Ticket
 
 T = TypeVar("T")
-log = logging.getLogger("infer.engine")
+request_log = logging.getLogger("infer.request")
 
 EXTENSIONS = (
     "classification",
@@ -174,6 +174,9 @@ class Engine:
             return model.scheduler.submit(request, on_response)
         except InferError as exc:
             self.refusals[exc.code.name] += 1
+            if request_log.isEnabledFor(logging.DEBUG):
+                facts = {"request_id": request.request_id, "model": request.model_name}
+                request_log.debug("request to model '%s' refused: %s", request.model_name, exc, extra=facts)
             raise
 
     def refuse(self, error: InferError) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
 import re
 import signal
@@ -22,6 +23,27 @@ ROOT = Path(__file__).resolve().parents[1]
 COMMAND = str(Path(sys.executable).parent / "infer")
 START_LIMIT_S = 60
 STOP_LIMIT_S = 30
+
+
+def _left_open() -> list[str]:
+    """Sockets, memory and process descriptors that this process holds, by what they are."""
+    found: list[str] = []
+    for link in Path("/proc/self/fd").iterdir():
+        with contextlib.suppress(FileNotFoundError):
+            target = str(link.readlink())
+            if target.startswith(("socket:", "/memfd:infer", "anon_inode:[pidfd]")):
+                found.append(target.split(":[", maxsplit=1)[0])
+    return sorted(found)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def nothing_is_left_behind() -> Iterator[None]:
+    """When the last test is over, no process and no socket, memfd or pidfd that it did not begin with is left."""
+    before = _left_open()
+    yield
+    gc.collect()
+    assert psutil.Process().children(recursive=True) == []
+    assert _left_open() == before
 
 
 class ServerProcess:

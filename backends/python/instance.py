@@ -308,18 +308,18 @@ class PythonInstance(LoopInstance):
             self._finish(running)
 
     def _responses(self, parcel: frames.Parcel, memory: codec.Memory) -> None:
-        raised = ""
+        raised, request_id = "", ""
         for item in parcel.items:
             opened = self._open.get(item.id)
             if opened is None:
                 continue
             response = codec.read_response(item, memory)
             if item.flags & frames.ENTRY_RAISED:
-                raised = item.text
+                raised, request_id = item.text, opened.execution.request.request_id
                 response.error = BackendFailure(item.text)
             self._deliver(item.id, opened, response)
         if raised:
-            _log.error("%s", raised, extra=self.setup.labels)
+            _log.error("%s", raised, extra={**self.setup.labels, "request_id": request_id})
 
     def _deliver(self, request_id: int, opened: _Open, response: InferenceResponse) -> None:
         if response.final:

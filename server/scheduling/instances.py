@@ -105,7 +105,8 @@ class ThreadedInstance(LoopInstance):
         except InferError as exc:
             error = exc
         except Exception as exc:
-            log.exception("instance '%s' raised while it executed", self.name)
+            facts = {"request_id": batch.executions[0].request.request_id}
+            log.exception("instance '%s' raised while it executed", self.name, extra=facts)
             error = BackendFailure(f"{type(exc).__name__}: {exc}")
         self._loop.call_soon_threadsafe(self._deliver, batch, local, executions, error, done)
 

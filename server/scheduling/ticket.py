@@ -13,6 +13,7 @@ Times are monotonic nanoseconds. Statistics, traces and "why is it waiting" read
 from __future__ import annotations
 
 import enum
+import logging
 from time import monotonic_ns
 from typing import TYPE_CHECKING, Protocol
 
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
     from ...backends.api.errors import InferError
     from ...backends.api.request import InferenceRequest
     from ..observe.statistics import ModelStatistics
+
+
+log = logging.getLogger("infer.request")
 
 
 class Phase(enum.IntEnum):
@@ -185,10 +189,19 @@ class Ticket:
         if error is None:
             self._record_success(now)
         else:
-            self.statistics.record_failure(_reason(error, executing=executing), now - self.request_start)
+            reason = _reason(error, executing=executing)
+            self.statistics.record_failure(reason, now - self.request_start)
+            self._log_failure(error, reason)
         # The batch holds its tickets: left as a circle, request and response would stay until the next collection.
         self.batch = None
         self._owner.finished(self)
+
+    def _log_failure(self, error: InferError, reason: FailureReason) -> None:
+        if log.isEnabledFor(logging.DEBUG):
+            statistics = self.statistics
+            facts = {"request_id": self.request.request_id, "model": statistics.name, "version": statistics.version}
+            words = "request to model '%s' version %s failed (%s): %s"
+            log.debug(words, statistics.name, statistics.version, reason.value, error, extra=facts)
 
     def _record_success(self, now: int) -> None:
         batch = self.batch

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+
 import pytest
 
 from infer.backends.api.backend import Batch
@@ -179,3 +181,13 @@ def test_the_phases_come_from_the_stamps_of_the_batch() -> None:
     snapshot = it.statistics.snapshot()
     phases = (snapshot.queue, snapshot.compute_input, snapshot.compute_infer, snapshot.compute_output)
     assert [phase.ns for phase in phases] == [10, 20, 40, 5]
+
+
+def test_a_failure_is_logged_with_the_id_of_its_request(caplog: pytest.LogCaptureFixture) -> None:
+    it = Fixture()
+    it.ticket.request.request_id = "42"
+    with caplog.at_level(logging.DEBUG, logger="infer.request"):
+        it.ticket.fail(InvalidArgument("no"))
+    (record,) = caplog.records
+    assert (record.request_id, record.model, record.version) == ("42", "m", "1")
+    assert record.getMessage() == "request to model 'm' version 1 failed (OTHER): no"
