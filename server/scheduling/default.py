@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
+from functools import partial
 from time import monotonic_ns
 from typing import TYPE_CHECKING
 
@@ -88,7 +89,7 @@ class DefaultScheduler:
         self._lone = self.slots[0] if len(self.slots) == 1 and self.slots[0].instance.depth > 1 else None
         self._drained: list[asyncio.Future[None]] = []
         for slot in self.slots:
-            slot.instance.observe_state(self._observer(slot))
+            slot.instance.observe_state(partial(self._state_changed, slot))
 
     # Requests
 
@@ -177,18 +178,9 @@ class DefaultScheduler:
     async def close(self) -> None:
         """Close the instances, all at once; what is still in flight fails first."""
         self.abort(Unavailable(STOPPING))
-        await asyncio.gather(*(self._close_slot(slot) for slot in self.slots))
+        await asyncio.gather(*(_close(slot) for slot in self.slots))
 
     # Inside
-
-    @staticmethod
-    async def _close_slot(slot: InstanceSlot) -> None:
-        if slot.timer is not None:
-            slot.timer.cancel()
-        try:
-            await slot.instance.close()
-        except Exception:
-            log.exception("instance '%s' did not close cleanly", slot.name)
 
     def _dispatch(self, slot: InstanceSlot, ticket: Ticket) -> None:
         rows = ticket.request.batch_size
@@ -216,9 +208,9 @@ class DefaultScheduler:
             slot.timer = None
         if batches:
             batch = batches.popleft()
-            self._record(batch)
-            if not self._decoupled and self._is_open(batch):
-                self._fail_open(batch, Internal(f"instance '{slot.name}' returned without a response to this request"))
+            _record(self._statistics, batch)
+            if not self._decoupled and not self._executing.isdisjoint(batch.executions):
+                _fail_open(batch, Internal(f"instance '{slot.name}' returned without a response to this request"))
             if self._lone is slot:
                 short = 0 < batch.compute_end - batch.compute_start < PREFETCH_BELOW_NS
                 slot.room = slot.instance.depth if short else 1
@@ -237,21 +229,6 @@ class DefaultScheduler:
         elif slot.state is InstanceState.FAILED and slot.reason.startswith(_OVERDUE) and not slot.batches:
             # An instance that was only late is back.
             self._state_changed(slot, InstanceState.READY, "")
-
-    def _record(self, batch: Batch) -> None:
-        start = batch.compute_start
-        if start and batch.compute_end:
-            input_end = batch.compute_input_end or start
-            output_start = batch.compute_output_start or batch.compute_end
-            self._statistics.record_batch(
-                batch.rows,
-                input_ns=max(input_end - start, 0),
-                infer_ns=max(output_start - input_end, 0),
-                output_ns=max(batch.compute_end - output_start, 0),
-            )
-
-    def _observer(self, slot: InstanceSlot) -> Callable[[InstanceState, str], None]:
-        return lambda state, reason: self._state_changed(slot, state, reason)
 
     def _state_changed(self, slot: InstanceSlot, state: InstanceState, reason: str) -> None:
         slot.state, slot.reason = state, reason
@@ -274,7 +251,7 @@ class DefaultScheduler:
         log.error("instance '%s' %s", slot.name, reason)
         self._state_changed(slot, InstanceState.FAILED, reason)
         for each in slot.batches:
-            self._fail_open(each, Unavailable(f"instance '{slot.name}' {reason}"))
+            _fail_open(each, Unavailable(f"instance '{slot.name}' {reason}"))
         slot.instance.interrupt(reason)
 
     def _fail_pending(self, error: InferError) -> None:
@@ -282,16 +259,35 @@ class DefaultScheduler:
             self._statistics.pending -= 1
             ticket.fail(error)
 
-    def _is_open(self, batch: Batch) -> bool:
-        """Whether a request of the batch still has no final response."""
-        return any(execution in self._executing for execution in batch.executions)
-
-    @staticmethod
-    def _fail_open(batch: Batch, error: InferError) -> None:
-        """Fail what a batch has left open; the law says that nothing leaves without a final response."""
-        for execution in batch.executions:
-            if isinstance(execution, Ticket) and execution.phase is not Phase.DONE:
-                execution.fail(error)
-
 
 _OVERDUE = "did not come back within"
+
+
+def _record(statistics: ModelStatistics, batch: Batch) -> None:
+    """Count an executed batch."""
+    start = batch.compute_start
+    if start and batch.compute_end:
+        input_end = batch.compute_input_end or start
+        output_start = batch.compute_output_start or batch.compute_end
+        statistics.record_batch(
+            batch.rows,
+            input_ns=max(input_end - start, 0),
+            infer_ns=max(output_start - input_end, 0),
+            output_ns=max(batch.compute_end - output_start, 0),
+        )
+
+
+def _fail_open(batch: Batch, error: InferError) -> None:
+    """Fail what a batch has left open; the law says that nothing leaves without a final response."""
+    for execution in batch.executions:
+        if isinstance(execution, Ticket) and execution.phase is not Phase.DONE:
+            execution.fail(error)
+
+
+async def _close(slot: InstanceSlot) -> None:
+    if slot.timer is not None:
+        slot.timer.cancel()
+    try:
+        await slot.instance.close()
+    except Exception:
+        log.exception("instance '%s' did not close cleanly", slot.name)

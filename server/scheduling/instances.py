@@ -82,33 +82,36 @@ class ThreadedInstance(LoopInstance):
     def _run(self) -> None:
         while (task := self._work.get()) is not None:
             task()
-        try:
-            self._instance.close()
-        except Exception:
-            log.exception("instance '%s' did not close cleanly", self.name)
+        error = self._guarded(self._instance.close)
+        if error is not None:
+            log.error("instance '%s' did not close cleanly: %s", self.name, error)
         self._loop.call_soon_threadsafe(_resolve, self._ended, None)
 
     def _load(self, loaded: asyncio.Future[None]) -> None:
-        error: Exception | None = None
-        try:
-            self._instance.load()
-        except Exception as exc:  # noqa: BLE001  the border of a foreign runtime; the loader tells it
-            error = exc
+        error = self._guarded(self._instance.load)
         self._loop.call_soon_threadsafe(_resolve, loaded, error)
 
     def _execute(self, batch: Batch, done: Callable[[], None]) -> None:
         executions = [_ThreadExecution(execution, self._loop, self._decoupled) for execution in batch.executions]
         local = Batch(executions, batch.rows)
-        error: InferError | None = None
-        try:
-            self._instance.execute(local)
-        except InferError as exc:
-            error = exc
-        except Exception as exc:
-            facts = {"request_id": batch.executions[0].request.request_id}
-            log.exception("instance '%s' raised while it executed", self.name, extra=facts)
-            error = BackendFailure(f"{type(exc).__name__}: {exc}")
+        error = self._guarded(lambda: self._instance.execute(local))
+        if isinstance(error, BackendFailure):
+            facts = {"request_id": executions[0].request.request_id}
+            log.error("instance '%s' failed: %s", self.name, error, exc_info=error.__cause__, extra=facts)
         self._loop.call_soon_threadsafe(self._deliver, batch, local, executions, error, done)
+
+    @staticmethod
+    def _guarded(call: Callable[[], None]) -> InferError | None:
+        """Call into the foreign runtime; what it raised, as an error of ours, or None."""
+        try:
+            call()
+        except InferError as exc:
+            return exc
+        except Exception as exc:  # noqa: BLE001  the border of a foreign runtime
+            error = BackendFailure(f"{type(exc).__name__}: {exc}")
+            error.__cause__ = exc
+            return error
+        return None
 
     # Serving loop
 

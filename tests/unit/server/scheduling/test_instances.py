@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from infer.backends.api.backend import Batch, ThreadInstance
-from infer.backends.api.errors import Code, InvalidArgument
+from infer.backends.api.errors import BackendFailure, Code, InvalidArgument
 from infer.backends.api.request import InferenceRequest
 from infer.backends.api.response import InferenceResponse
 from infer.server.scheduling.instances import ThreadedInstance
@@ -109,7 +109,7 @@ async def test_a_failed_load_raises_and_still_closes() -> None:
 
     instance = Scripted(lambda batch: None, load=fail)
     threaded = ThreadedInstance("m_0_0", instance, asyncio.get_running_loop())
-    with pytest.raises(RuntimeError, match="no such file"):
+    with pytest.raises(BackendFailure, match="RuntimeError: no such file"):
         await threaded.load()
     await threaded.close()
     assert instance.closed
