@@ -10,6 +10,7 @@ from .. import __version__
 from ..server.engine import Engine, EngineSettings
 from ..server.lifecycle.loader import LoaderSettings
 from ..server.loop import ServingLoop
+from ..server.observe.gpu import usable_indices
 
 if TYPE_CHECKING:
     from ..backends.api.errors import InferError
@@ -103,6 +104,7 @@ def _engine_settings(settings: ServerSettings) -> EngineSettings:
             auto_complete=settings.auto_complete_config,
             config_name=settings.model_config_name,
             execute_timeout_s=settings.execute_timeout,
+            gpus=usable_indices(),
             parallel=settings.model_load_thread_count,
         ),
         server_id=settings.id,

@@ -210,6 +210,11 @@ class Backend(ABC):
     def __init__(self, context: BackendContext) -> None:
         self.context = context
 
+    @property
+    def supports_gpu(self) -> bool:
+        """Whether KIND_AUTO may mean a GPU; where not, its instances are on the CPU also on a machine with GPUs."""
+        return True
+
     async def start(self) -> None:
         """Start what all models of this backend share."""
         return

@@ -36,6 +36,11 @@ class IdentityBackend(Backend):
 
     name: ClassVar[str] = "identity"
 
+    @property
+    def supports_gpu(self) -> bool:
+        """It copies on the host."""
+        return False
+
     async def load(self, config: ModelConfig, files: ModelFiles) -> Model:  # noqa: ARG002  the contract's signature
         """Check that inputs and outputs pair up. Raises InvalidArgument where they do not."""
         _check(config)

@@ -34,6 +34,11 @@ class OnnxRuntimeBackend(Backend):
     default_model_filename: ClassVar[str] = MODEL_FILE
     default_instance_count: ClassVar[int] = 2
 
+    @property
+    def supports_gpu(self) -> bool:
+        """Whether the installed runtime was built with CUDA."""
+        return options.CUDA_PROVIDER in available_providers()
+
     async def auto_complete(self, config: ModelConfig, files: ModelFiles) -> ModelConfig:
         """Inputs, outputs, batch size and batcher from the graph; nothing where both sides are configured.
 

@@ -271,7 +271,7 @@ class Loader:
 
     async def _completed_config(self, plan: _Plan, version: int) -> ModelConfig:
         config = plan.config
-        gpus = self._settings.gpus
+        gpus = self._settings.gpus if plan.backend.supports_gpu else ()
         count = plan.backend.default_instance_count
         if self._settings.auto_complete:
             config = await plan.backend.auto_complete(

@@ -176,3 +176,9 @@ def is_visible(visible: str | None, index: int, uuid: str) -> bool:
         return True
     wanted = [entry.strip() for entry in visible.split(",")]
     return any(entry == str(index) or (len(entry) > len("GPU-") and uuid.startswith(entry)) for entry in wanted)
+
+
+def usable_indices() -> tuple[int, ...]:
+    """The GPUs that models may use, numbered as CUDA numbers the visible ones; () where there is none."""
+    with visible_devices() as devices:
+        return tuple(range(len(devices)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 
 from infer.backends.api.errors import Code, InferError, Internal, LoadFailed, Unavailable
+from infer.backends.api.model_config import InstanceKind
 from infer.backends.api.request import InferenceRequest
 from infer.backends.api.tensor import Tensor
 from infer.server.engine import Engine, EngineSettings
@@ -291,3 +293,18 @@ async def test_a_name_that_no_repository_holds_leaves_no_trace(start: Start, tmp
         await engine.load("nope")
     assert [entry.name for entry in engine.index()] == ["m"]
     assert engine.ready
+
+
+async def test_instances_are_on_a_gpu_only_where_the_backend_can_use_one(tmp_path: Path) -> None:
+    add_model(tmp_path, "m")
+    (tmp_path / "p" / "1").mkdir(parents=True)
+    model = "class TritonPythonModel:\n    def execute(self, requests):\n        return []\n"
+    (tmp_path / "p" / "1" / "model.py").write_text(model)
+    loader = LoaderSettings((tmp_path,), gpus=(0, 1))
+    command = (sys.executable, "-P", "-m", "infer", "_zygote")
+    engine = Engine(EngineSettings(loader=loader, worker_command=command), asyncio.get_running_loop())
+    assert await engine.start() == {}
+    groups = {name: engine.find(name).config.instance_groups[0] for name in "mp"}
+    assert (groups["m"].kind, groups["m"].gpus) == (InstanceKind.CPU, ())
+    assert (groups["p"].kind, groups["p"].gpus) == (InstanceKind.GPU, (0, 1))
+    await engine.stop()

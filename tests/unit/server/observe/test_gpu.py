@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+import contextlib
 import threading
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from infer.server.observe import gpu
 from infer.server.observe.gpu import FAILURE_LIMIT, GpuProbe, GpuReading, GpuSampler, NvmlDevice, is_visible
 
 if TYPE_CHECKING:
@@ -123,3 +125,15 @@ def test_this_machine_is_asked_without_an_error() -> None:
 )
 def test_only_visible_gpus_are_measured(visible: str | None, index: int, *, expected: bool) -> None:
     assert is_visible(visible, index, "GPU-abc") is expected
+
+
+def test_gpus_that_models_may_use_are_numbered_as_cuda_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    @contextlib.contextmanager
+    def two() -> Any:
+        yield (StubDevice("GPU-1"), StubDevice("GPU-2"))
+
+    monkeypatch.setattr(gpu, "visible_devices", two)
+    assert gpu.usable_indices() == (0, 1)
+    monkeypatch.undo()
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    assert gpu.usable_indices() == ()
