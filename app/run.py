@@ -9,8 +9,8 @@ from __future__ import annotations
 import ctypes
 import gc
 import logging
-import queue
 import signal
+import socket
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -43,25 +43,31 @@ class StopRequested(Exception):
 class StopSignals:
     """SIGINT and SIGTERM, for the main thread.
 
-    While ``armed`` a signal raises StopRequested where the main thread stands. Otherwise it is queued for
-    :meth:`wait`; ``SimpleQueue.put`` is re-entrant, which ``Event.set`` in a signal handler is not.
+    While ``armed`` a signal raises StopRequested where the main thread stands. Otherwise it is kept for :meth:`wait`,
+    which reads the interpreter's wake-up descriptor: a signal that comes between the interpreter's last look and a
+    wait on a lock would not wake that lock, but it always leaves a byte.
     """
 
     def __init__(self) -> None:
         self.armed = True
-        self._received: queue.SimpleQueue[signal.Signals] = queue.SimpleQueue()
+        self._received: list[signal.Signals] = []
+        self._reader, self._writer = socket.socketpair()
+        self._writer.setblocking(False)  # noqa: FBT003  positional only
+        signal.set_wakeup_fd(self._writer.fileno(), warn_on_full_buffer=False)
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, self._receive)
 
     def wait(self) -> signal.Signals:
         """Wait for the first signal that was not raised."""
-        return self._received.get()
+        while not self._received:
+            self._reader.recv(64)
+        return self._received.pop(0)
 
     def _receive(self, number: int, _frame: FrameType | None) -> None:
         if self.armed:
             self.armed = False  # raised once: what cleans up after it is not interrupted
             raise StopRequested(signal.Signals(number).name)
-        self._received.put(signal.Signals(number))
+        self._received.append(signal.Signals(number))
 
 
 def serve(settings: ServerSettings) -> int:
