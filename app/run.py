@@ -22,6 +22,7 @@ from .failures import ExitCode
 
 if TYPE_CHECKING:
     from types import FrameType
+    from typing import Self
 
     from ..server.lifecycle.signature import ModelSignature
     from .settings import ServerSettings
@@ -56,6 +57,16 @@ class StopSignals:
         signal.set_wakeup_fd(self._writer.fileno(), warn_on_full_buffer=False)
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, self._receive)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Let go of the descriptors; signals are still taken, and change nothing any more."""
+        self.armed = False
+        signal.set_wakeup_fd(-1)
+        self._reader.close()
+        self._writer.close()
 
     def wait(self) -> signal.Signals:
         """Wait for the first signal that was not raised."""
@@ -96,10 +107,14 @@ def log_settings(settings: ServerSettings) -> logs.LogSettings:
 
 
 def _serve(settings: ServerSettings) -> int:
+    keep_freed_memory()
+    with StopSignals() as signals:
+        return _serve_until_stopped(settings, signals)
+
+
+def _serve_until_stopped(settings: ServerSettings, signals: StopSignals) -> int:
     from .wiring import build  # noqa: PLC0415  the runtimes' libraries are loaded after the settings are known good
 
-    keep_freed_memory()
-    signals = StopSignals()
     for notice in settings.notices:
         _logger.warning("%s", notice)
     try:

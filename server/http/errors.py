@@ -1,4 +1,4 @@
-"""How a failure looks over HTTP: the total table from code to status, and the error body."""
+"""How a failure looks over HTTP: the total table from code to status, the error body, and what a refusal says."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING
 
 import orjson
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 
 from ...backends.api.errors import Code, Internal
 
@@ -37,6 +38,17 @@ def error_body(message: str) -> bytes:
     return b'{"error":' + json_string(message) + b"}"
 
 
+def refusal(status: int, message: str) -> bytes:
+    """A whole response with an error body, the last one on its connection."""
+    body = error_body(message)
+    return (
+        STATUS_LINE[status]
+        + b"content-type: application/json\r\nconnection: close\r\n"
+        + b"content-length: %d\r\n\r\n" % len(body)
+        + body
+    )
+
+
 def json_string(text: str) -> bytes:
     """A JSON string literal. Surrogate-escaped bytes come out as those bytes."""
     try:
@@ -61,3 +73,8 @@ def too_large(nbytes: int, limit: int) -> str:
         f"request JSON size of {nbytes} bytes exceeds the maximum allowed input size of {limit} bytes. "
         "Use --http-max-input-size to increase the limit."
     )
+
+
+def header_too_large(limit: int) -> str:
+    """The sentence for headers, trailers or chunk extensions over the limit."""
+    return f"request header, chunk extension or trailer exceeds the maximum of {limit} bytes"

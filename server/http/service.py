@@ -16,7 +16,8 @@ from ...backends.api.errors import Unavailable
 from .app import Door, make_app
 from .codec import Codec
 from .inference import Inference
-from .protocol import DoorProtocol, Limits
+from .limits import Limits
+from .protocol import DoorProtocol
 
 if TYPE_CHECKING:
     from ..engine import Engine

@@ -38,3 +38,10 @@ def test_an_error_body_is_compact_and_has_one_key() -> None:
 def test_a_message_with_bytes_that_are_no_utf8_is_still_sent() -> None:
     assert errors.error_body(b"a\xff".decode("utf-8", "surrogateescape")) == b'{"error":"a\xff"}'
     assert json.loads(errors.error_body("grün"))["error"] == "grün"
+
+
+def test_a_refusal_is_a_whole_response_and_the_last() -> None:
+    assert errors.refusal(408, "too late") == (
+        b"HTTP/1.1 408 Request Timeout\r\ncontent-type: application/json\r\nconnection: close\r\n"
+        b'content-length: 20\r\n\r\n{"error":"too late"}'
+    )

@@ -18,7 +18,8 @@ from uvicorn.server import ServerState
 from infer.backends.api.datatypes import Datatype
 from infer.backends.api.response import InferenceResponse
 from infer.backends.api.tensor import Tensor
-from infer.server.http.protocol import DoorProtocol, Limits
+from infer.server.http.limits import Limits
+from infer.server.http.protocol import DoorProtocol
 
 if TYPE_CHECKING:
     from collections.abc import Callable
