@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from ..api.backend import Backend, BackendContext, InstanceSpec, Model, ModelFiles
 from ..api.errors import Internal, InvalidArgument, LoadFailed
 from ..api.model_config import ModelConfig
-from .instance import PythonInstance, RestartPolicy, WorkerSetup
+from .instance import PythonInstance, WorkerSetup
 from .process import Zygote
+from .restart import RestartPolicy
 from .worker import frames
 from .worker.frames import Frame, Kind
 

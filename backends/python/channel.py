@@ -8,10 +8,11 @@ from __future__ import annotations
 import collections
 import contextlib
 import os
+import struct
 from typing import TYPE_CHECKING
 
-from .worker import frames, slabs
-from .worker.frames import Entry, Frame, FrameError, Kind, Parcel
+from .worker import frames, parcels, slabs
+from .worker.frames import Frame, FrameError, Kind
 
 if TYPE_CHECKING:
     import asyncio
@@ -21,8 +22,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-LARGE = 2 * 1024 * 1024
-"""Bytes of tensors whose copy would hold the loop for about a millisecond."""
+    from .worker.parcels import Entry, Parcel
+
 _IDS_PER_FRAME = 1000
 
 
@@ -50,7 +51,7 @@ class Channel:
         self._released: collections.deque[int] = collections.deque()
         self._flush_scheduled = False
         self.closed = False
-        self.signatures = frames.Signatures()
+        self.signatures = parcels.Signatures()
         self.pool = slabs.SlabPool()
         self.slabs = slabs.SlabMap(self._release)
         loop.add_reader(sock.fileno(), self._readable)
@@ -80,18 +81,18 @@ class Channel:
         """Send requests or responses; tensors beyond INLINE_LIMIT go into a slab (or are in the given one)."""
         if slab is None:
             total = sum([entry.layout.total for entry in entries])
-            if total <= frames.INLINE_LIMIT:
-                self.send(frames.pack_parcel(kind, frame_id, entries, flags=flags))
+            if total <= parcels.INLINE_LIMIT:
+                self.send(parcels.pack(kind, frame_id, entries, flags=flags))
                 return
             slab = self.pool.take(total)
-            fill(slab, entries)
+            parcels.fill(slab, entries)
         descriptor = slab.take_descriptor()
         owned = [descriptor] if descriptor >= 0 else []
-        self.send(frames.pack_parcel(kind, frame_id, entries, flags=flags, slab=slab.id, descriptors=len(owned)), owned)
+        self.send(parcels.pack(kind, frame_id, entries, flags=flags, slab=slab.id, descriptors=len(owned)), owned)
 
     def open_parcel(self, payload: bytearray) -> tuple[Parcel, bytearray | NDArray[np.uint8]]:
         """A received parcel and the memory its tensors are in. Raises FrameError."""
-        parcel = frames.unpack_parcel(payload, self.signatures)
+        parcel = parcels.unpack(payload, self.signatures)
         if not parcel.slab:
             return parcel, payload
         try:
@@ -160,7 +161,7 @@ class Channel:
             self._on_frame(frame)
         except BlockingIOError:
             return False
-        except (FrameError, slabs.SlabError, OSError, ValueError, KeyError) as exc:
+        except (FrameError, slabs.SlabError, OSError, ValueError, KeyError, struct.error) as exc:
             self._end(f"the channel broke: {exc}")
             return False
         return True
@@ -172,10 +173,14 @@ class Channel:
 
     def _admit(self, frame: Frame) -> None:
         """Map the slab that came with a parcel."""
-        descriptor = frame.descriptors.pop(0)
-        _close_all(frame.descriptors)
+        descriptor, *others = frame.descriptors
         frame.descriptors.clear()
-        _, slab_id, size, *_ = frames.PREFIX.unpack_from(frame.payload)
+        _close_all(others)
+        try:
+            slab_id, size = parcels.slab_of(frame.payload)
+        except FrameError:
+            os.close(descriptor)
+            raise
         self.slabs.admit(slab_id, descriptor, size)
 
     def _slabs_released(self, frame: Frame) -> None:
@@ -201,16 +206,6 @@ class Channel:
         while self._released and not self.closed:
             count = min(len(self._released), _IDS_PER_FRAME)
             self.send(frames.pack_ids(Kind.RELEASE, [self._released.popleft() for _ in range(count)]))
-
-
-def fill(slab: slabs.Slab, entries: Sequence[Entry]) -> None:
-    """Copy the tensors of a parcel into its slab. Any thread."""
-    start = 0
-    for entry in entries:
-        for offset, buffer, row in zip(entry.layout.offsets, entry.buffers, entry.layout.tensors, strict=True):
-            if row[3]:
-                slab.write(start + offset, buffer)
-        start += entry.layout.total
 
 
 def _close_all(descriptors: list[int]) -> None:

@@ -10,8 +10,9 @@ from ..api.errors import BackendFailure, Cancelled, Code, InferError, Unsupporte
 from ..api.request import InferenceRequest
 from ..api.response import InferenceResponse
 from ..api.tensor import Tensor
-from .worker import frames
-from .worker.frames import Entry, FrameError, Item, Layout, Signatures
+from .worker import parcels
+from .worker.frames import FrameError
+from .worker.parcels import Entry, Item, Layout, Signatures
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -66,11 +67,11 @@ def read_request(item: Item, memory: Memory) -> InferenceRequest:
 
 def response_entry(entry_id: int, response: InferenceResponse, signatures: Signatures) -> Entry:
     """A response to send."""
-    flags = frames.ENTRY_FINAL if response.final else 0
+    flags = parcels.ENTRY_FINAL if response.final else 0
     error = response.error
     if error is not None:
         text = error.message.encode(errors="replace")
-        return Entry(entry_id, signatures.layout((), ()), (), flags | frames.ENTRY_ERROR | error.code << 8, text)
+        return Entry(entry_id, signatures.layout((), ()), (), flags | parcels.ENTRY_ERROR | error.code << 8, text)
     rows, buffers = _wire(response.outputs)
     extras = json.dumps({"parameters": response.parameters}).encode() if response.parameters else b""
     return Entry(entry_id, signatures.layout((), rows), buffers, flags, b"", extras)
@@ -78,8 +79,8 @@ def response_entry(entry_id: int, response: InferenceResponse, signatures: Signa
 
 def read_response(item: Item, memory: Memory) -> InferenceResponse:
     """A received response. Raises FrameError for a tensor that makes no sense."""
-    final = bool(item.flags & frames.ENTRY_FINAL)
-    if item.flags & frames.ENTRY_ERROR:
+    final = bool(item.flags & parcels.ENTRY_FINAL)
+    if item.flags & parcels.ENTRY_ERROR:
         return InferenceResponse(error=error_of(item.flags >> 8 & 0xFF, item.text), final=final)
     parameters: dict[str, ParameterValue] = item.extras.get("parameters", {}) if item.extras else {}
     return InferenceResponse(_tensors(item, memory), parameters, None, final, item.layout)

@@ -50,6 +50,8 @@ class WorkerProcess:
         self.on_frame: Callable[[Frame, Channel], None] = _ignore
         self.on_loss: Callable[[], None] = _ignore
         self.on_death: Callable[[str], None] = _ignore
+        self.lost = False
+        """Whether the process is over, though how may not be known yet."""
         self.gone = asyncio.Event()
         self._loop = loop
         self._labels = labels
@@ -136,6 +138,7 @@ class WorkerProcess:
     def _died(self) -> None:
         """The process is over. How it ended the zygote says in a moment; without its word this goes on all the same."""
         self._forget_pidfd()
+        self.lost = True
         self.on_loss()
         if self._reason:
             self._bury()
@@ -251,8 +254,12 @@ class Zygote:
             if self._process is not None:
                 await self._context.run_blocking(self._process.wait)
             own, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-            with other:
-                self._process = await self._context.run_blocking(self._execute, other.fileno())
+            try:
+                with other:
+                    self._process = await self._context.run_blocking(self._execute, other.fileno())
+            except BaseException:
+                own.close()
+                raise
             self._channel = Channel(self._loop, own, self._on_frame, self._on_end)
             return self._channel
 

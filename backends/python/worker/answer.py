@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, Any
 
-from . import frames
+from . import frames, parcels
 from .errors import TritonErrorCode, TritonModelException
 from .response import InferenceResponse, empty_entry, error_entry
 from .runtime import RUNTIME
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
 
     from .channel import Channel
-    from .frames import Entry
+    from .parcels import Entry
 
 COMPLETE_FINAL = 1
 """TRITONSERVER_RESPONSE_COMPLETE_FINAL."""
@@ -57,9 +57,9 @@ class Answer:
             if RUNTIME.is_worker():
                 message = "the model let go of the request without sending its final response"
                 entry = error_entry(
-                    self.id, self._channel.signatures, message, TritonErrorCode.INTERNAL, frames.ENTRY_FINAL
+                    self.id, self._channel.signatures, message, TritonErrorCode.INTERNAL, parcels.ENTRY_FINAL
                 )
-                self._channel.post(frames.pack_parcel(frames.Kind.RESPONSE, 0, [entry]))
+                self._channel.post(parcels.pack(frames.Kind.RESPONSE, 0, [entry]))
 
     def is_cancelled(self) -> bool:
         """Whether nobody waits for the request any more, as far as word of it has arrived."""
@@ -104,7 +104,7 @@ class Answer:
     def _entry(self, response: InferenceResponse | None, *, final: bool) -> Entry:
         if response is None:
             return empty_entry(self.id, self._channel.signatures)
-        return response.entry(self.id, self._channel.signatures, self.requested, frames.ENTRY_FINAL if final else 0)
+        return response.entry(self.id, self._channel.signatures, self.requested, parcels.ENTRY_FINAL if final else 0)
 
     def _wait_for_credit(self) -> None:
         if self._credit is None:

@@ -6,7 +6,7 @@ import os
 import queue
 from typing import TYPE_CHECKING
 
-from . import frames
+from . import frames, parcels
 from .errors import TritonError, TritonErrorCode, TritonModelException
 from .frames import Kind
 from .response import InferenceResponse
@@ -45,7 +45,7 @@ class Call:
             return InferenceResponse(error=TritonError("the server closed the channel", TritonErrorCode.UNAVAILABLE))
         parcel, memory = self._channel.open_parcel(payload)
         item = parcel.items[0]
-        if item.flags & frames.ENTRY_FINAL:
+        if item.flags & parcels.ENTRY_FINAL:
             self.close()
         else:
             self._acknowledge()
@@ -87,7 +87,7 @@ class Call:
             except queue.Empty:
                 return
             parcel = self._channel.open_parcel(payload)[0] if payload else None
-            if parcel is None or parcel.items[0].flags & frames.ENTRY_FINAL:
+            if parcel is None or parcel.items[0].flags & parcels.ENTRY_FINAL:
                 self.close()
             else:
                 self._channel.post(credit_frame(self.id, 1))

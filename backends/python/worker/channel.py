@@ -15,8 +15,8 @@ import queue
 import threading
 from typing import TYPE_CHECKING
 
-from . import frames, slabs
-from .frames import Entry, Frame, FrameError, Kind, Parcel
+from . import frames, parcels, slabs
+from .frames import Frame, FrameError, Kind
 
 if TYPE_CHECKING:
     import socket
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
     import numpy as np
     from numpy.typing import NDArray
+
+    from .parcels import Entry, Parcel
 
 
 class Channel:
@@ -39,7 +41,7 @@ class Channel:
         self.sock = sock
         self.pid = os.getpid()
         self._ended = False
-        self.signatures = frames.Signatures()
+        self.signatures = parcels.Signatures()
         self._on_frame = on_frame
         self._on_end = on_end
         self._lock = threading.Lock()
@@ -112,32 +114,25 @@ class Channel:
         entries: Sequence[Entry],
         *,
         flags: int = 0,
-        stamps: tuple[int, int, int, int] = frames.NO_STAMPS,
+        stamps: tuple[int, int, int, int] = parcels.NO_STAMPS,
     ) -> None:
         """Send requests or responses, their tensors in the frame or in a slab."""
         total = sum([entry.layout.total for entry in entries])
-        if total <= frames.INLINE_LIMIT:
-            self.send(frames.pack_parcel(kind, frame_id, entries, flags=flags, stamps=stamps))
+        if total <= parcels.INLINE_LIMIT:
+            self.send(parcels.pack(kind, frame_id, entries, flags=flags, stamps=stamps))
             return
         slab = self.pool.take(total)
-        start = 0
-        for entry in entries:
-            for offset, buffer, row in zip(entry.layout.offsets, entry.buffers, entry.layout.tensors):
-                if row[3]:
-                    slab.write(start + offset, buffer)
-            start += entry.layout.total
+        parcels.fill(slab, entries)
         descriptor = slab.take_descriptor()
         owned = [descriptor] if descriptor >= 0 else []
         self.send(
-            frames.pack_parcel(
-                kind, frame_id, entries, flags=flags, stamps=stamps, slab=slab.id, descriptors=len(owned)
-            ),
+            parcels.pack(kind, frame_id, entries, flags=flags, stamps=stamps, slab=slab.id, descriptors=len(owned)),
             owned,
         )
 
     def open_parcel(self, payload: bytearray) -> tuple[Parcel, bytearray | NDArray[np.uint8]]:
         """A received parcel and the memory its tensors are in. Raises FrameError."""
-        parcel = frames.unpack_parcel(payload, self.signatures)
+        parcel = parcels.unpack(payload, self.signatures)
         if not parcel.slab:
             return parcel, payload
         try:
@@ -222,7 +217,7 @@ class Channel:
 
     def _admit(self, frame: Frame) -> None:
         """Map the slab that came with a parcel, in the order of arrival."""
-        _, slab_id, size, *_ = frames.PREFIX.unpack_from(frame.payload)
+        slab_id, size = parcels.slab_of(frame.payload)
         descriptor = frame.descriptors.pop(0)
         self.slabs.admit(slab_id, descriptor, size)
         for other in frame.descriptors:

@@ -1,4 +1,4 @@
-"""Find and import a model's module as Triton does, and say where an exception came from."""
+"""Find and import a model's module as Triton does."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import importlib
 import importlib.util
 import os
 import sys
-import traceback
 import types
 from typing import Any
 
@@ -51,14 +50,3 @@ def import_model(path: str, model_dir: str) -> Any:  # noqa: ANN401  the model's
         msg = f"Python model file '{path}' does not define a class 'TritonPythonModel'"
         raise ModelLoadError(msg)
     return found
-
-
-def describe(error: BaseException) -> str:
-    """Class, text and, innermost first, the places in the model's code that an exception passed."""
-    text = f"{type(error).__name__}: {error}"
-    places = [
-        f"  {frame.filename}({frame.lineno}): {frame.name}"
-        for frame in reversed(traceback.extract_tb(error.__traceback__))
-        if not frame.filename.startswith(_HERE + os.sep) and not frame.filename.startswith("<frozen importlib")
-    ]
-    return "\n".join([text, "", "At:", *places]) if places else text

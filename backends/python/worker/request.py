@@ -6,7 +6,7 @@ import enum
 import json
 from typing import TYPE_CHECKING, Any
 
-from . import calls, frames
+from . import calls, parcels
 from .answer import Answer, InferenceResponseSender, no_sender
 from .errors import TritonModelException, checked_parameters, require
 from .runtime import request_extras
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from .frames import Entry, Item, Signatures
+    from .parcels import Entry, Item, Signatures
 
 
 class MemoryType(enum.Enum):
@@ -212,7 +212,7 @@ class InferenceRequest:
             flags=self._flags,
             timeout=self._timeout,
         )
-        return frames.Entry(
+        return parcels.Entry(
             call_id,
             signatures.layout(head, tuple([row for row, _ in wires])),
             [data for _, data in wires],

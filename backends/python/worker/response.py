@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from . import frames
+from . import parcels
 from .errors import TritonError, TritonErrorCode, TritonModelException, checked_parameters, require
 from .tensor import Tensor
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from .frames import Entry, Item, Signatures
+    from .parcels import Entry, Item, Signatures
 
 
 class InferenceResponse:
@@ -44,7 +44,7 @@ class InferenceResponse:
     @classmethod
     def received(cls, item: Item, memory: bytearray | NDArray[np.uint8]) -> InferenceResponse:
         """A response of another model, over the memory of its parcel."""
-        if item.flags & frames.ENTRY_ERROR:
+        if item.flags & parcels.ENTRY_ERROR:
             return cls(error=TritonError(item.text, TritonErrorCode(item.flags >> 8 & 0xFF)))
         outputs = Tensor.received(item, memory)
         return cls(outputs, None, item.extras.get("parameters"))
@@ -77,15 +77,15 @@ class InferenceResponse:
                 rows.append(row)
                 buffers.append(data)
         extras = json.dumps({"parameters": self._parameters}).encode() if self._parameters else b""
-        return frames.Entry(entry_id, signatures.layout((), tuple(rows)), buffers, flags, b"", extras)
+        return parcels.Entry(entry_id, signatures.layout((), tuple(rows)), buffers, flags, b"", extras)
 
 
 def error_entry(entry_id: int, signatures: Signatures, message: str, code: int, flags: int) -> Entry:
     """An error as it is sent."""
     text = message.encode(errors="replace")
-    return frames.Entry(entry_id, signatures.layout((), ()), (), flags | frames.ENTRY_ERROR | int(code) << 8, text)
+    return parcels.Entry(entry_id, signatures.layout((), ()), (), flags | parcels.ENTRY_ERROR | int(code) << 8, text)
 
 
 def empty_entry(entry_id: int, signatures: Signatures) -> Entry:
     """The final flag alone."""
-    return frames.Entry(entry_id, signatures.layout((), ()), (), frames.ENTRY_FINAL)
+    return parcels.Entry(entry_id, signatures.layout((), ()), (), parcels.ENTRY_FINAL)

@@ -14,12 +14,13 @@ import time
 import weakref
 from typing import TYPE_CHECKING, Any
 
-from . import frames, logger, triton_python_backend_utils
+from . import frames, logger, parcels, triton_python_backend_utils
 from .answer import Answer
+from .border import Border
 from .channel import Channel
 from .errors import TritonErrorCode, TritonModelException
 from .frames import Frame, FrameError, Kind
-from .loading import ModelLoadError, describe, import_model
+from .loading import ModelLoadError, import_model
 from .request import InferenceRequest
 from .response import InferenceResponse, error_entry
 from .runtime import RUNTIME
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     import socket
     from collections.abc import Coroutine
 
-    from .frames import Entry
+    from .parcels import Entry
 
 _now = time.monotonic_ns
 
@@ -76,7 +77,8 @@ class Worker:
 
     def _auto_complete(self, content: dict[str, Any]) -> None:
         config = triton_python_backend_utils.ModelConfig(content["args"]["model_config"])
-        try:
+        document: dict[str, Any] = {}
+        with Border() as border:
             model = import_model(content["model_path"], content["model_dir"])
             if hasattr(model, "auto_complete_config"):
                 config = model.auto_complete_config(config)
@@ -85,13 +87,11 @@ class Worker:
                         "auto_complete_config function in model '"
                         f"{content['args']['model_name']}' must return a valid pb.ModelConfig object."
                     )
-                    raise ModelLoadError(msg)  # noqa: TRY301  one border for all
+                    raise ModelLoadError(msg)
             document = config.as_dict()
             json.dumps(document)
-        except ModelLoadError as exc:
-            self._state("FAILED", str(exc))
-        except Exception as exc:  # noqa: BLE001  the border to the model's code
-            self._state("FAILED", describe(exc))
+        if border.failure:
+            self._state("FAILED", border.failure)
         else:
             self._state("CONFIG", document=document)
 
@@ -99,17 +99,14 @@ class Worker:
         self._instance = content["args"]["model_instance_name"]
         self._decoupled = content["decoupled"]
         self._outputs = frozenset(content["outputs"])
-        try:
+        with Border() as border:
             model = import_model(content["model_path"], content["model_dir"])()
             if hasattr(model, "initialize"):
                 model.initialize(content["args"])
-        except ModelLoadError as exc:
-            self._state("FAILED", str(exc))
+            self._model = model
+        if border.failure:
+            self._state("FAILED", border.failure)
             return False
-        except Exception as exc:  # noqa: BLE001  the border to the model's code
-            self._state("FAILED", describe(exc))
-            return False
-        self._model = model
         RUNTIME.serving = True
         gc.collect()
         self._state("READY")
@@ -129,15 +126,16 @@ class Worker:
         start = _now()
         requests, answers = self._open(frame)
         decoded = executed = _now()
-        try:
+        entries: list[Entry] = []
+        with Border() as border:
             returned = self._model.execute(requests)
             if inspect.iscoroutine(returned):
                 returned = self._await(returned)
             executed = _now()
             entries = self._collect(answers, returned)
-        except Exception as exc:  # noqa: BLE001  the border to the model's code
-            executed = _now()
-            entries = self._failures(answers, describe(exc))
+        if border.failure:
+            executed = border.failed_at
+            entries = self._failures(answers, border.failure)
         self._channel.send_parcel(Kind.FINAL, frame.id, entries, stamps=(start, decoded, executed, _now()))
 
     def _open(self, frame: Frame) -> tuple[list[InferenceRequest], list[Answer]]:
@@ -165,7 +163,7 @@ class Worker:
             return self._outputs
         found = self._requested.get(names)
         if found is None:
-            if len(self._requested) > frames.Signatures.LIMIT:
+            if len(self._requested) > parcels.Signatures.LIMIT:
                 self._requested.clear()
             found = self._requested[names] = frozenset(names)
         return found
@@ -193,14 +191,14 @@ class Worker:
         entries: list[Entry] = []
         for answer, response in pairs:
             _check_response(answer, response)
-            entries.append(response.entry(answer.id, signatures, answer.requested, frames.ENTRY_FINAL))
+            entries.append(response.entry(answer.id, signatures, answer.requested, parcels.ENTRY_FINAL))
         for answer, _ in pairs:
             answer.close()
         return entries
 
     def _failures(self, answers: list[Answer], message: str) -> list[Entry]:
         text = f"Failed to process the request(s) for model '{self._instance}', message: {message}"
-        flags = frames.ENTRY_FINAL | frames.ENTRY_RAISED
+        flags = parcels.ENTRY_FINAL | parcels.ENTRY_RAISED
         entries: list[Entry] = []
         for answer in answers:
             if not answer.closed:
@@ -223,23 +221,20 @@ class Worker:
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()
 
     async def _background(self, coroutine: Coroutine[Any, Any, Any]) -> None:
-        try:
+        with Border() as border:
             await coroutine
-        except Exception as exc:  # noqa: BLE001  the border to the model's code
-            text = f"Error encountered in '{self._instance}' while executing: {describe(exc)}"
+        if border.failure:
+            text = f"Error encountered in '{self._instance}' while executing: {border.failure}"
             logger.emit(text, logger.LogLevel.ERROR, __file__, 0)
 
     def _finalize(self) -> None:
         RUNTIME.serving = False
         if self._loop is not None:
             self._loop.call_soon_threadsafe(self._loop.stop)
-        reason = ""
-        if hasattr(self._model, "finalize"):
-            try:
+        with Border() as border:
+            if hasattr(self._model, "finalize"):
                 self._model.finalize()
-            except Exception as exc:  # noqa: BLE001  the border to the model's code
-                reason = describe(exc)
-        self._state("FINALIZED", reason)
+        self._state("FINALIZED", border.failure)
 
 
 def _check_response(answer: Answer, response: object) -> None:

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from . import datatypes, frames
+from . import datatypes, parcels
 from .errors import TritonModelException, require
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from .frames import Item
+    from .parcels import Item
 
 _CPU = (1, 0)
 
@@ -120,7 +120,7 @@ class Tensor:
             return (self._name, datatype, self._shape, len(data)), data
         size = data.nbytes
         # numpy takes microseconds to export the buffer of a new array, and far less to copy a small one.
-        return (self._name, datatype, self._shape, size), data.tobytes() if size <= frames.INLINE_LIMIT else data
+        return (self._name, datatype, self._shape, size), data.tobytes() if size <= parcels.INLINE_LIMIT else data
 
     def to_dlpack(self) -> Any:  # noqa: ANN401  a PyCapsule
         """A DLPack capsule over the memory. Raises TritonModelException for BYTES."""

@@ -17,7 +17,8 @@ from infer.backends.api.model_config import InstanceKind, ModelConfig
 from infer.backends.api.request import InferenceRequest
 from infer.backends.api.tensor import Tensor
 from infer.backends.python.backend import PythonBackend
-from infer.backends.python.instance import PythonInstance, RestartPolicy
+from infer.backends.python.instance import PythonInstance
+from infer.backends.python.restart import RestartPolicy
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence

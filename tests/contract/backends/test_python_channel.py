@@ -556,12 +556,12 @@ async def test_a_slab_that_could_kill_its_reader_is_refused(rig: Rig, make: str,
 class TritonPythonModel:
     def execute(self, requests):
         package = type(requests[0]).__module__.rpartition(".")[0]
-        frames, slabs = sys.modules[package + ".frames"], sys.modules[package + ".slabs"]
+        frames, parcels, slabs = (sys.modules[f"{{package}}.{{name}}"] for name in ("frames", "parcels", "slabs"))
         channel = sys.modules[package + ".runtime"].RUNTIME.channel()
-        layout = frames.Layout((), (("OUT", "INT32", (20000,), 80000),))
-        entry = frames.Entry(requests[0]._answer.id, layout, [b""], frames.ENTRY_FINAL)
+        layout = parcels.Layout((), (("OUT", "INT32", (20000,), 80000),))
+        entry = parcels.Entry(requests[0]._answer.id, layout, [b""], parcels.ENTRY_FINAL)
         descriptor = {make}
-        channel.send(frames.pack_parcel(frames.Kind.RESPONSE, 0, [entry], slab=9, descriptors=1), [descriptor])
+        channel.send(parcels.pack(frames.Kind.RESPONSE, 0, [entry], slab=9, descriptors=1), [descriptor])
         threading.Event().wait()
 """
     instance = await rig.load("liar", source)

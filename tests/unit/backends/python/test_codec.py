@@ -14,8 +14,9 @@ from infer.backends.api.request import InferenceRequest
 from infer.backends.api.response import InferenceResponse
 from infer.backends.api.tensor import Device, Tensor
 from infer.backends.python import codec
-from infer.backends.python.worker import datatypes, frames
-from infer.backends.python.worker.frames import FrameError, Kind, Layout, Signatures
+from infer.backends.python.worker import datatypes, frames, parcels
+from infer.backends.python.worker.frames import FrameError, Kind
+from infer.backends.python.worker.parcels import Layout, Signatures
 
 
 def sample(datatype: Datatype, shape: tuple[int, ...]) -> Tensor:
@@ -28,9 +29,9 @@ def sample(datatype: Datatype, shape: tuple[int, ...]) -> Tensor:
     return Tensor(datatype, shape, bytes(n % 256 for n in range(count * datatype.itemsize)))
 
 
-def through(entry: frames.Entry) -> tuple[frames.Item, bytearray]:
-    payload = bytearray(frames.pack_parcel(Kind.EXECUTE, 1, [entry])[frames.HEADER.size :])
-    return frames.unpack_parcel(payload, Signatures()).items[0], payload
+def through(entry: parcels.Entry) -> tuple[parcels.Item, bytearray]:
+    payload = bytearray(parcels.pack(Kind.EXECUTE, 1, [entry])[frames.HEADER.size :])
+    return parcels.unpack(payload, Signatures()).items[0], payload
 
 
 def request_again(request: InferenceRequest) -> InferenceRequest:
@@ -105,8 +106,8 @@ def test_many_requests_share_one_frame() -> None:
     signatures = Signatures()
     requests = [InferenceRequest("m", {"x": tensor}, request_id=str(n)) for n, tensor in enumerate(TENSORS)]
     entries = [codec.request_entry(n, request, signatures) for n, request in enumerate(requests)]
-    payload = bytearray(frames.pack_parcel(Kind.EXECUTE, 1, entries)[frames.HEADER.size :])
-    again = [codec.read_request(item, payload) for item in frames.unpack_parcel(payload, Signatures()).items]
+    payload = bytearray(parcels.pack(Kind.EXECUTE, 1, entries)[frames.HEADER.size :])
+    again = [codec.read_request(item, payload) for item in parcels.unpack(payload, Signatures()).items]
     assert [(each.request_id, content(each.inputs)) for each in again] == [
         (each.request_id, content(each.inputs)) for each in requests
     ]
@@ -120,14 +121,14 @@ def test_a_tensor_on_another_device_is_refused_by_name() -> None:
 
 @pytest.mark.parametrize("row", [("x", "INT64", (2,), 15), ("x", "COMPLEX", (1,), 8)])
 def test_a_tensor_whose_size_or_type_makes_no_sense_is_refused(row: tuple[Any, ...]) -> None:
-    entry = frames.Entry(1, Layout((), (row,)), [bytes(row[3])])
+    entry = parcels.Entry(1, Layout((), (row,)), [bytes(row[3])])
     with pytest.raises(FrameError, match="tensor 'x'"):
         codec.read_response(*through(entry))
 
 
 def test_a_request_that_names_no_model_is_refused() -> None:
     with pytest.raises(FrameError, match="does not name its model"):
-        codec.read_request(*through(frames.Entry(1, Layout((), ()), [])))
+        codec.read_request(*through(parcels.Entry(1, Layout((), ()), [])))
 
 
 def test_the_workers_table_of_datatypes_is_the_servers() -> None:

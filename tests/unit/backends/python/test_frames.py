@@ -1,4 +1,4 @@
-"""Frames and parcels: what is packed comes back equal, what is broken is refused."""
+"""Frames: what is packed comes back equal, what is broken is refused."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from infer.backends.python.worker import frames, slabs
-from infer.backends.python.worker.frames import Entry, FrameError, Kind, Layout, Signatures
+from infer.backends.python.worker.frames import FrameError, Kind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,82 +28,6 @@ def receive(sock: socket.socket) -> frames.Frame:
     frame = frames.receive(sock, memoryview(bytearray(frames.MAX_PACKET)))
     assert frame is not None
     return frame
-
-
-def entries() -> list[Entry]:
-    signatures = Signatures()
-    rows = (("x", "INT8", (3,), 3), ("y", "BYTES", (1,), 9), ("z", "FP32", (0,), 0))
-    one = signatures.layout(("m", 3, ("A", "B")), rows)
-    other = signatures.layout((), ())
-    return [
-        Entry(7, one, [b"abc", b"\x05\0\0\0hello", b""], 0, "ré".encode(), b'{"parameters": {"a": 1}}'),
-        Entry(2**63, other, [], frames.ENTRY_FINAL | frames.ENTRY_ERROR | 5 << 8, b"bad"),
-    ]
-
-
-def test_a_parcel_comes_back_as_it_was_packed() -> None:
-    frame = frames.pack_parcel(Kind.FINAL, 9, entries(), stamps=(1, 2, 3, 4))
-    payload = bytearray(frame[frames.HEADER.size :])
-    parcel = frames.unpack_parcel(payload, Signatures())
-    assert (parcel.slab, parcel.stamps) == (0, (1, 2, 3, 4))
-    first, second = parcel.items
-    assert (first.id, first.text, first.extras) == (7, "ré", {"parameters": {"a": 1}})
-    assert first.layout.head == ("m", 3, ("A", "B"))
-    starts = [first.start + offset for offset in first.layout.offsets]
-    assert all(start % frames.ALIGNMENT == 0 for start in starts)
-    assert [
-        bytes(payload[start : start + row[3]]) for start, row in zip(starts, first.layout.tensors, strict=True)
-    ] == [
-        b"abc",
-        b"\x05\0\0\0hello",
-        b"",
-    ]
-    assert (second.id, second.text, second.extras, second.layout.tensors) == (2**63, "bad", {}, ())
-    assert second.flags >> 8 == 5
-
-
-def test_equal_signatures_share_one_layout_on_both_sides() -> None:
-    sender, receiver = Signatures(), Signatures()
-    rows = (("x", "INT32", (1, 16), 64),)
-    assert sender.layout((), rows) is sender.layout((), (("x", "INT32", (1, 16), 64),))
-    signature = sender.layout((), rows).signature
-    assert receiver.received(signature) is receiver.received(bytes(signature))
-    assert receiver.received(signature).tensors == rows
-
-
-def test_the_memory_of_signatures_is_bounded() -> None:
-    signatures = Signatures()
-    for size in range(3 * Signatures.LIMIT):
-        signatures.received(signatures.layout((), (("x", "INT8", (size,), size),)).signature)
-    assert len(signatures._by_key) <= Signatures.LIMIT
-    assert len(signatures._by_bytes) <= Signatures.LIMIT
-
-
-@pytest.mark.parametrize("cut", range(0, 300, 7))
-def test_a_parcel_that_is_cut_off_anywhere_is_refused(cut: int) -> None:
-    payload = frames.pack_parcel(Kind.EXECUTE, 1, entries())[frames.HEADER.size :]
-    if cut < len(payload):
-        with pytest.raises(FrameError):
-            frames.unpack_parcel(bytearray(payload[:cut]), Signatures())
-
-
-@pytest.mark.parametrize(
-    "signature",
-    [
-        b"",
-        b"[",
-        b"7",
-        b"[[]]",
-        b"[[],[[1]]]",
-        b'[[],[["x","INT8",[-1],1]]]',
-        b'[[],[["x","INT8",[1],-1]]]',
-        b"\xff",
-        b'[[],[["x","INT8",null,1]]]',
-    ],
-)
-def test_a_signature_that_makes_no_sense_is_refused(signature: bytes) -> None:
-    with pytest.raises(FrameError):
-        Layout.from_signature(signature)
 
 
 def test_frames_cross_a_socket_with_their_descriptors(pair: tuple[socket.socket, socket.socket]) -> None:

@@ -1,4 +1,4 @@
-"""When a worker is started again, and what auto-completion may change: the pure parts."""
+"""What auto-completion may change in a configuration."""
 
 from __future__ import annotations
 
@@ -9,12 +9,6 @@ import pytest
 from infer.backends.api.errors import Internal
 from infer.backends.api.model_config import ModelConfig
 from infer.backends.python.backend import merge_completed
-from infer.backends.python.instance import RestartPolicy
-
-
-def test_restarts_come_later_and_later_up_to_a_limit_and_then_no_more() -> None:
-    policy = RestartPolicy(first=1, factor=2, longest=5, attempts=5)
-    assert [policy.delay(failures) for failures in range(1, 8)] == [1, 2, 4, 5, 5, None, None]
 
 
 def config(**more: Any) -> ModelConfig:

@@ -1,0 +1,54 @@
+"""The border to the model's code: where its exceptions end and become sentences."""
+
+from __future__ import annotations
+
+import os
+import time
+import traceback
+from typing import TYPE_CHECKING
+
+from .loading import ModelLoadError
+
+if TYPE_CHECKING:
+    from types import TracebackType
+    from typing import Self
+
+_HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
+
+
+class Border:
+    """``with Border() as border:`` runs the model's code; ``border.failure`` says what it raised, "" for nothing.
+
+    The one place where a foreign exception is caught. It is not kept: its traceback holds the model's tensors. What
+    ends a thread or the process (``SystemExit``, ``KeyboardInterrupt``) passes.
+    """
+
+    __slots__ = ("failed_at", "failure")
+
+    def __init__(self) -> None:
+        self.failure = ""
+        self.failed_at = 0
+        """When (monotonic ns); finding the words takes longer than many a model."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool:
+        if not isinstance(error, Exception):
+            return False
+        self.failed_at = time.monotonic_ns()
+        self.failure = str(error) if isinstance(error, ModelLoadError) else describe(error)
+        return True
+
+
+def describe(error: BaseException) -> str:
+    """Class, text and, innermost first, the places in the model's code that an exception passed."""
+    text = f"{type(error).__name__}: {error}"
+    places = [
+        f"  {frame.filename}({frame.lineno}): {frame.name}"
+        for frame in reversed(traceback.extract_tb(error.__traceback__))
+        if not frame.filename.startswith((_HERE, "<frozen importlib"))
+    ]
+    return "\n".join([text, "", "At:", *places]) if places else text

@@ -1,0 +1,79 @@
+"""The border to the model's code: what becomes of its exceptions, and what passes."""
+
+from __future__ import annotations
+
+import gc
+import time
+import weakref
+
+import pytest
+
+from infer.backends.python.worker.border import Border
+from infer.backends.python.worker.loading import ModelLoadError
+
+
+def fail(error: BaseException) -> None:
+    """The model's code."""
+    raise error
+
+
+def test_code_that_raises_nothing_has_no_failure() -> None:
+    with Border() as border:
+        value = 1
+    assert (value, border.failure, border.failed_at) == (1, "", 0)
+
+
+def test_an_exception_becomes_class_text_and_places_innermost_first() -> None:
+    before = time.monotonic_ns()
+    with Border() as border:
+        fail(ValueError("no such label"))
+    first, empty, at, innermost, outermost = border.failure.split("\n")
+    assert (first, empty, at) == ("ValueError: no such label", "", "At:")
+    assert innermost.startswith(f"  {__file__}(")
+    assert innermost.endswith("): fail")
+    assert outermost.endswith("): test_an_exception_becomes_class_text_and_places_innermost_first")
+    assert before <= border.failed_at <= time.monotonic_ns()
+
+
+def test_a_model_that_cannot_be_imported_is_quoted_in_our_own_words() -> None:
+    with Border() as border:
+        fail(ModelLoadError("Python model file not found in '/m/1/model.py'"))
+    assert border.failure == "Python model file not found in '/m/1/model.py'"
+
+
+@pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt(), GeneratorExit()])
+def test_what_ends_a_thread_or_the_process_passes(error: BaseException) -> None:
+    border = Border()
+    with pytest.raises(type(error)), border:
+        fail(error)
+    assert border.failure == ""
+
+
+async def test_the_exception_of_a_coroutine_is_caught_like_any_other() -> None:
+    async def model() -> None:
+        fail(ValueError("late"))
+
+    with Border() as border:
+        await model()
+    assert border.failure.startswith("ValueError: late\n")
+
+
+def test_the_exception_and_what_its_frames_hold_are_gone_at_once() -> None:
+    class Tensor:
+        """Stands for the model's memory."""
+
+    def model() -> weakref.ref[Tensor]:
+        tensor = Tensor()
+        references.append(weakref.ref(tensor))
+        message = "with a tensor in its frame"
+        raise ValueError(message)
+
+    references: list[weakref.ref[Tensor]] = []
+    gc.disable()
+    try:
+        with Border() as border:
+            model()
+        assert border.failure
+        assert references[0]() is None
+    finally:
+        gc.enable()
