@@ -101,16 +101,16 @@ def _find(written: str) -> Flag:
         names = ", ".join(f"--{flag.name}" for flag in fitting)
         msg = f'Bad option: "--{written}".\nIt fits several options: {names}.'
         raise BadOption(msg)
-    msg = f'Bad option: "--{written}".\nThere is no option of this name{_nearest(written)}.'
+    msg = f'Bad option: "--{written}".\nThere is no option of this name{_nearest(written)}'
     raise BadOption(msg)
 
 
 def _nearest(written: str) -> str:
-    """A suggestion for a misspelt name, or nothing."""
+    """The end of the sentence about a misspelt name: a suggestion, where there is one."""
     import difflib  # noqa: PLC0415  needed for a mistake only
 
     near = difflib.get_close_matches(written, BY_NAME, n=1)
-    return f"; did you mean --{near[0]}?" if near else ""
+    return f"; did you mean --{near[0]}?" if near else "."
 
 
 def read_value(flag: Flag, text: str) -> Value:

@@ -11,20 +11,21 @@ Requests take the same way as those of every door: looked up, checked, queued, e
 
 from __future__ import annotations
 
+import contextlib
 import queue
-from concurrent.futures import Future
+from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..backends.api.errors import LoadFailed
+from ..backends.api.errors import LoadFailed, Unavailable
 from ..backends.api.request import InferenceRequest
 from ..backends.api.tensor import Tensor
 from .settings import ServerSettings
 from .wiring import RunningServer
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from os import PathLike
     from types import TracebackType
     from typing import Self
@@ -119,15 +120,20 @@ class Server:
         answer: Future[InferenceResponse] = Future()
 
         def deliver(response: InferenceResponse) -> None:
-            if not answer.done():
+            if answer.done() or not answer.set_running_or_notify_cancel():
+                response.release()
+            else:
                 answer.set_result(response)
 
         request = _request(model_name, inputs, model_version, outputs, parameters, request_id)
-        ticket = self._submit(request, deliver)
+        server = self._running
+        ticket = _submit(server, request, deliver)
         try:
             return _result(answer.result(timeout_s))
         except TimeoutError:
-            self._running.serving_loop.call_soon(ticket.cancel)
+            if not answer.cancel():
+                return _result(answer.result())  # it has come in this very moment
+            _cancel(server, ticket)
             raise
 
     def stream(  # noqa: PLR0913  as infer
@@ -139,23 +145,29 @@ class Server:
         outputs: Sequence[str] = (),
         parameters: Mapping[str, ParameterValue] | None = None,
         request_id: str = "",
-    ) -> Iterator[InferResult]:
-        """Send one request and yield its responses as they come; closing the iterator cancels the request.
+    ) -> ResponseStream:
+        """Send one request and give its responses as they come; closing the iterator cancels the request.
 
         Raises InferError for a refused request, and while iterating where a response is an error.
         """
         responses: queue.SimpleQueue[InferenceResponse] = queue.SimpleQueue()
         request = _request(model_name, inputs, model_version, outputs, parameters, request_id)
-        ticket = self._submit(request, responses.put)
-        return self._iterate(ticket, responses)
+        server = self._running
+        return ResponseStream(server, _submit(server, request, responses.put), responses)
 
     def load(self, model_name: str) -> None:
         """Load a model, or load it anew. Raises InferError; what served before then still does."""
-        self._running.serving_loop.run(self._running.engine.load(model_name))
+        server = self._running
+        try:
+            server.serving_loop.run(server.engine.load(model_name))
+        except CancelledError as exc:
+            msg = f"load failed for model '{model_name}': the server was stopped meanwhile"
+            raise Unavailable(msg) from exc
 
     def unload(self, model_name: str) -> None:
         """Stop serving a model and wait until its last request is answered."""
-        self._running.serving_loop.run(self._running.engine.unload(model_name))
+        server = self._running
+        server.serving_loop.run(server.engine.unload(model_name))
 
     @property
     def ready(self) -> bool:
@@ -181,32 +193,60 @@ class Server:
             raise RuntimeError(msg)
         return self._server
 
-    def _submit(self, request: InferenceRequest, deliver: Any) -> Ticket:  # noqa: ANN401  a response callback
-        accepted: Future[Ticket] = Future()
-        engine = self._running.engine
 
-        def submit() -> None:
-            try:
-                accepted.set_result(engine.infer(request, deliver))
-            except BaseException as exc:  # noqa: BLE001  carried over to the caller's thread
-                accepted.set_exception(exc)
+def _submit(server: RunningServer, request: InferenceRequest, deliver: Callable[[InferenceResponse], None]) -> Ticket:
+    """Hand a request in on the serving loop; the caller's thread waits. Raises InferError where it is refused."""
+    accepted: Future[Ticket] = Future()
 
-        self._running.serving_loop.call_soon(submit)
-        return accepted.result()
-
-    def _iterate(self, ticket: Ticket, responses: queue.SimpleQueue[InferenceResponse]) -> Iterator[InferResult]:
+    def submit() -> None:
         try:
-            while True:
-                response = responses.get()
-                if response.error is not None:
-                    raise response.error
-                if not (response.final and response.is_empty):
-                    yield _result(response)
-                if response.final:
-                    return
-        finally:
-            if self._server is not None:
-                self._server.serving_loop.call_soon(ticket.cancel)
+            accepted.set_result(server.engine.infer(request, deliver))
+        except BaseException as exc:  # noqa: BLE001  carried over to the caller's thread
+            accepted.set_exception(exc)
+
+    server.serving_loop.call_soon(submit)
+    return accepted.result()
+
+
+def _cancel(server: RunningServer, ticket: Ticket) -> None:
+    """Cancel a request, wherever it is; of a server that has stopped it has its answer."""
+    with contextlib.suppress(RuntimeError):
+        server.serving_loop.call_soon(ticket.cancel)
+
+
+class ResponseStream:
+    """The responses of one request as they come; closed, or dropped, before the last one it cancels the request."""
+
+    def __init__(self, server: RunningServer, ticket: Ticket, queued: queue.SimpleQueue[InferenceResponse]) -> None:
+        self._server = server
+        self._ticket = ticket
+        self._queued = queued
+        self._ended = False
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> InferResult:
+        if self._ended:
+            raise StopIteration
+        response = self._queued.get()
+        if response.final:
+            self._ended = True
+        if response.error is not None:
+            self.close()
+            raise response.error
+        if response.final and response.is_empty:
+            raise StopIteration
+        return _result(response)
+
+    def close(self) -> None:
+        """Cancel the request where it is not answered to the end. A second call does nothing."""
+        if not self._ended:
+            self._ended = True
+            _cancel(self._server, self._ticket)
+
+    def __del__(self) -> None:
+        self.close()
 
 
 def _request(  # noqa: PLR0913, PLR0917  the parts of one request

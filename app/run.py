@@ -9,8 +9,6 @@ from __future__ import annotations
 import ctypes
 import gc
 import logging
-import signal
-import socket
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,11 +17,9 @@ from ..backends.api.errors import InferError
 from ..server.observe import logs
 from . import console
 from .failures import ExitCode
+from .stop_signals import StopRequested, StopSignals
 
 if TYPE_CHECKING:
-    from types import FrameType
-    from typing import Self
-
     from ..server.lifecycle.signature import ModelSignature
     from .settings import ServerSettings
     from .wiring import RunningServer
@@ -35,50 +31,6 @@ _READY = "READY"
 # From glibc's malloc.h.
 _M_TRIM_THRESHOLD = -1
 _M_MMAP_THRESHOLD = -3
-
-
-class StopRequested(Exception):
-    """Raised by a signal into what cannot be waited for: a start, or a drain that has been interrupted."""
-
-
-class StopSignals:
-    """SIGINT and SIGTERM, for the main thread.
-
-    While ``armed`` a signal raises StopRequested where the main thread stands. Otherwise it is kept for :meth:`wait`,
-    which reads the interpreter's wake-up descriptor: a signal that comes between the interpreter's last look and a
-    wait on a lock would not wake that lock, but it always leaves a byte.
-    """
-
-    def __init__(self) -> None:
-        self.armed = True
-        self._received: list[signal.Signals] = []
-        self._reader, self._writer = socket.socketpair()
-        self._writer.setblocking(False)  # noqa: FBT003  positional only
-        signal.set_wakeup_fd(self._writer.fileno(), warn_on_full_buffer=False)
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, self._receive)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Let go of the descriptors; signals are still taken, and change nothing any more."""
-        self.armed = False
-        signal.set_wakeup_fd(-1)
-        self._reader.close()
-        self._writer.close()
-
-    def wait(self) -> signal.Signals:
-        """Wait for the first signal that was not raised."""
-        while not self._received:
-            self._reader.recv(64)
-        return self._received.pop(0)
-
-    def _receive(self, number: int, _frame: FrameType | None) -> None:
-        if self.armed:
-            self.armed = False  # raised once: what cleans up after it is not interrupted
-            raise StopRequested(signal.Signals(number).name)
-        self._received.append(signal.Signals(number))
 
 
 def serve(settings: ServerSettings) -> int:

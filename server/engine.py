@@ -215,7 +215,7 @@ class Engine:
     async def drain(self, timeout_s: float) -> int:
         """Take nothing more in and wait for what is in flight; the number of requests that were not done in time."""
         self.draining = True
-        schedulers = [model.scheduler for model in self._table.served()]
+        schedulers = [model.scheduler for model in self._loader.opened()]
         drains = [scheduler.wait_idle() for scheduler in schedulers]
         try:
             async with asyncio.timeout(timeout_s):
@@ -227,7 +227,7 @@ class Engine:
     async def stop(self) -> None:
         """Fail what is still in flight, close every model and backend, end the pool."""
         self.draining = True
-        for model in self._table.served():
+        for model in self._loader.opened():
             model.scheduler.abort(Unavailable("Server exiting"))
         await self._loader.close_all()
         await self._backends.stop()

@@ -105,6 +105,13 @@ def check(config: ModelConfig, graph: Graph) -> None:
         _check_tensor(config, spec, graph.outputs[spec.name])
     for spec in config.inputs:
         _check_tensor(config, spec, graph.inputs.get(spec.name) or graph.optional[spec.name])
+    text = next((spec.name for spec in config.inputs if spec.datatype is Datatype.BYTES), None)
+    if text is not None and graph.has_bf16:
+        msg = (
+            f"model '{config.name}' has BF16 tensors and text input '{text}'; ONNX Runtime takes no text from Python "
+            "beside BF16: cast the BF16 inputs and outputs to FP32 inside the graph"
+        )
+        raise LoadFailed(msg)
 
 
 def control_names(document: Document) -> tuple[str, ...]:

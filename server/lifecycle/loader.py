@@ -88,7 +88,7 @@ class Loader:
         self._loop = loop
         self._run_blocking = run_blocking
         self._loading: set[asyncio.Task[None]] = set()
-        self._retiring: set[asyncio.Task[None]] = set()
+        self._retiring: dict[asyncio.Task[None], ServedModel] = {}
 
     async def list_repository(self) -> tuple[str, ...]:
         """Look what the repositories hold and put it into the index; the names that can be loaded."""
@@ -149,6 +149,12 @@ class Loader:
             self._table.publish()
         if wait and retired:
             await asyncio.gather(*retired)
+
+    def opened(self) -> tuple[ServedModel, ...]:
+        """Every version that may hold requests: those that serve, that are down, and that are on their way out."""
+        records = (record for entry in self._table for record in entry.versions.values())
+        serving = (record.served for record in records if record.served is not None)
+        return tuple(dict.fromkeys((*serving, *self._retiring.values())))
 
     async def close_all(self) -> None:
         """End every load, close every model, whatever is still in flight."""
@@ -260,7 +266,7 @@ class Loader:
             self._loop,
             decoupled=config.decoupled,
             execute_timeout_s=self._settings.execute_timeout_s,
-            on_health=lambda: self._health_changed(record),
+            on_health=lambda: self._table.health_changed(record),
         )
         signature = ModelSignature(config, labels)
         served = ServedModel(
@@ -334,8 +340,8 @@ class Loader:
         record.state = ModelState.UNLOADING
         record.reason = ""
         task = self._loop.create_task(self._close(record, served))
-        self._retiring.add(task)
-        task.add_done_callback(self._retiring.discard)
+        self._retiring[task] = served
+        task.add_done_callback(self._retiring.pop)
         return task
 
     async def _close(self, record: VersionRecord, served: ServedModel) -> None:
@@ -347,15 +353,6 @@ class Loader:
         record.reason = UNLOADED
         self._table.publish()
         log.info("successfully unloaded '%s' version %d", record.name, record.version)
-
-    def _health_changed(self, record: VersionRecord) -> None:
-        """An instance died, is back, or was given up: show it at once."""
-        served = record.served
-        if served is None or record.state not in (ModelState.READY, ModelState.UNAVAILABLE):
-            return
-        record.state = ModelState.READY if served.scheduler.any_ready else ModelState.UNAVAILABLE
-        record.reason = served.scheduler.reason
-        self._table.publish()
 
 
 async def _load_instances(instances: dict[str, LoopInstance]) -> None:

@@ -167,6 +167,15 @@ class ModelTable:
             return ()
         return tuple(sorted(v for v, record in entry.versions.copy().items() if record.state is ModelState.READY))
 
+    def health_changed(self, record: VersionRecord) -> None:
+        """An instance of a version died, is back, or was given up: show it at once."""
+        served = record.served
+        if served is None or record.state not in (ModelState.READY, ModelState.UNAVAILABLE):
+            return
+        record.state = ModelState.READY if served.scheduler.any_ready else ModelState.UNAVAILABLE
+        record.reason = served.scheduler.reason
+        self.publish()
+
     def publish(self) -> None:
         """Rebuild the frozen views after a change."""
         serving: dict[tuple[str, int | None], ServedModel] = {}

@@ -102,7 +102,9 @@ class DefaultScheduler:
         ticket = Ticket(request, self._statistics, self, on_response, decoupled=self._decoupled)
         lone = self._lone
         if self._idle:
-            self._dispatch(self._idle.pop(), ticket)
+            slot = self._idle.pop()
+            if not self._dispatch(slot, ticket):
+                self._free(slot)
         elif lone is not None and len(lone.batches) < lone.room and not self._pending:
             self._dispatch(lone, ticket)
         else:
@@ -182,7 +184,8 @@ class DefaultScheduler:
 
     # Inside
 
-    def _dispatch(self, slot: InstanceSlot, ticket: Ticket) -> None:
+    def _dispatch(self, slot: InstanceSlot, ticket: Ticket) -> bool:
+        """Hand a request to an instance; False where that refused it, which answers it."""
         rows = ticket.request.batch_size
         batch = Batch((ticket,), rows)
         ticket.start_execution(batch, slot.instance, monotonic_ns())
@@ -193,9 +196,10 @@ class DefaultScheduler:
         try:
             slot.instance.execute(batch, slot.done)
         except InferError as exc:
-            ticket.fail(exc)
             slot.batches.remove(batch)
-            self._free(slot)
+            ticket.fail(exc)
+            return False
+        return True
 
     def _start_timer(self, slot: InstanceSlot) -> None:
         slot.timer = self._loop.call_later(self._execute_timeout_s, self._overdue, slot, slot.batches[0])

@@ -9,7 +9,7 @@ import pytest
 
 SCRIPT = """
 import os, signal, sys, threading
-from infer.app.run import StopRequested, StopSignals
+from infer.app.stop_signals import StopRequested, StopSignals
 
 signals = StopSignals()
 main = threading.main_thread().native_id

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import subprocess
 import sys
@@ -54,3 +55,16 @@ def test_listing_backends_imports_no_runtime() -> None:
     )
     output = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert output.stdout.strip() == "[]"
+
+
+def test_a_runtime_that_is_there_and_cannot_be_imported_is_a_reason_with_the_command_that_mends_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def broken(name: str, package: str | None = None) -> None:
+        raise ImportError("libcudart.so.12: cannot open shared object file")
+
+    monkeypatch.setattr(importlib, "import_module", broken)
+    with pytest.raises(LoadFailed, match=r"'onnxruntime' cannot be imported: libcudart.*; reinstall it with `pip"):
+        catalog.backend_class("onnxruntime")
+    with pytest.raises(LoadFailed, match=r"'identity' cannot be imported: libcudart[^;]*$"):
+        catalog.backend_class("identity")

@@ -6,6 +6,8 @@ import asyncio
 import sys
 import threading
 
+import pytest
+
 from infer.server.loop import SWITCH_INTERVAL_S, ServingLoop
 
 
@@ -44,3 +46,44 @@ def test_stop_ends_what_still_waits() -> None:
     serving.stop()
     assert ended.is_set()
     serving.stop()
+
+
+def test_who_comes_after_the_stop_is_told_and_does_not_wait_for_ever() -> None:
+    serving = ServingLoop()
+    serving.start()
+    serving.stop()
+
+    async def late() -> None:
+        """Never runs; ``run`` closes it."""
+
+    with pytest.raises(RuntimeError, match="the serving loop has stopped"):
+        serving.run(late())
+    with pytest.raises(RuntimeError, match="the serving loop has stopped"):
+        serving.call_soon(pytest.fail)
+
+
+def test_calls_that_race_with_the_stop_are_made_or_refused_and_none_is_lost() -> None:
+    for _ in range(20):
+        serving = ServingLoop()
+        serving.start()
+        made: list[int] = []
+        accepted: list[int] = []
+        begun = threading.Barrier(3)
+
+        def call(number: int) -> None:
+            begun.wait()  # noqa: B023  joined below, in the same round
+            try:
+                for each in range(number, number + 1000):
+                    serving.call_soon(made.append, each)  # noqa: B023
+                    accepted.append(each)  # noqa: B023
+            except RuntimeError:
+                return
+
+        threads = [threading.Thread(target=call, args=(number,)) for number in (0, 1000)]
+        for thread in threads:
+            thread.start()
+        begun.wait()
+        serving.stop()
+        for thread in threads:
+            thread.join()
+        assert sorted(made) == sorted(accepted)

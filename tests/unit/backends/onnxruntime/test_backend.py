@@ -306,3 +306,65 @@ def test_a_request_without_rows_gets_outputs_without_rows(drive: Callable[..., A
     )
     assert empty.outputs["total"].shape == (0, 2)
     assert full.outputs["total"].as_numpy().tolist() == [[2.0, 2.0]]
+
+
+def test_text_beside_bf16_is_refused_when_it_loads_because_the_runtime_cannot_take_it(
+    drive: Callable[..., Any], onnx_file: Callable[..., Path]
+) -> None:
+    onnx_file(
+        [("text", "STRING", [1]), ("half", "BFLOAT16", [1])],
+        [("same_text", "STRING", [1]), ("same_half", "BFLOAT16", [1])],
+        [("Identity", ["text"], ["same_text"], {}), ("Identity", ["half"], ["same_half"], {})],
+    )
+    driver = drive(OnnxRuntimeBackend)
+    with pytest.raises(LoadFailed, match=r"has BF16 tensors and text input 'text'.*cast the BF16 inputs and outputs"):
+        driver.instance(driver.completed())
+
+
+def test_an_instance_that_is_asked_to_execute_without_a_session_says_so(drive: Callable[..., Any], add: Path) -> None:
+    driver = drive(OnnxRuntimeBackend)
+    instance = driver.instance(driver.completed())
+    instance.close()
+    one = np.ones((1, 2), np.float32)
+    (response,) = driver.execute(instance, driver.request({"a": one, "b": one}))
+    assert "was asked to execute before it was loaded" in str(response.error)
+
+
+def test_text_whose_lengths_are_wrong_is_its_own_requests_error(
+    drive: Callable[..., Any], onnx_file: Callable[..., Path]
+) -> None:
+    onnx_file([("a", "STRING", ["n", 1])], [("b", "STRING", ["n", 1])], [("Identity", ["a"], ["b"], {})])
+    driver = drive(OnnxRuntimeBackend)
+    instance = driver.instance(driver.completed())
+    cut_off = InferenceRequest("m", {"a": Tensor(Datatype.BYTES, (1, 1), b"\x09\0\0\0abc")})
+    whole = InferenceRequest("m", {"a": Tensor(Datatype.BYTES, (1, 1), b"\x03\0\0\0abc")})
+    bad, good = driver.execute(instance, cut_off, whole)
+    assert isinstance(bad.error, InvalidArgument)
+    assert "expecting string of length 9 but only 3 bytes" in str(bad.error)
+    assert good.outputs["b"].as_numpy().tolist() == [[b"abc"]]
+
+
+def test_requests_of_one_batch_that_ask_for_different_outputs_get_each_its_own(
+    drive: Callable[..., Any], add: Path
+) -> None:
+    driver = drive(OnnxRuntimeBackend)
+    instance = driver.instance(driver.completed())
+    one, two = np.ones((1, 2), np.float32), np.full((2, 2), 2, np.float32)
+    requests = [
+        driver.request({"a": one, "b": one}, rows=1, outputs=("total",)),
+        driver.request({"a": two, "b": two}, rows=2, outputs=("difference",)),
+    ]
+    first, second = driver.execute(instance, *requests)
+    assert {name: tensor.as_numpy().tolist() for name, tensor in first.outputs.items()} == {"total": [[2.0, 2.0]]}
+    assert {name: tensor.as_numpy().tolist() for name, tensor in second.outputs.items()} == {
+        "difference": [[0.0, 0.0], [0.0, 0.0]]
+    }
+
+
+def test_a_file_that_is_no_operator_library_is_named_when_it_loads(
+    drive: Callable[..., Any], add: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "1" / "ops.so").write_bytes(b"not a library")
+    driver = drive(OnnxRuntimeBackend)
+    with pytest.raises(LoadFailed, match=r"failed to load model 'm' from .*ops\.so"):
+        driver.completed(model_operations={"op_library_filename": ["ops.so"]})

@@ -90,3 +90,32 @@ def test_readiness_follows_states_and_instances(
 ) -> None:
     add(table, "m", 1, state, reason, ready=instances)
     assert table.all_ready is ready
+
+
+@pytest.mark.parametrize(
+    ("any_ready", "state", "shown"),
+    [
+        (True, ModelState.READY, "READY"),
+        (False, ModelState.READY, "UNAVAILABLE"),
+        (True, ModelState.UNAVAILABLE, "READY"),
+        (False, ModelState.UNLOADING, "UNLOADING"),
+    ],
+)
+def test_what_an_instance_says_of_itself_shows_at_once(
+    table: ModelTable, any_ready: bool, state: ModelState, shown: str
+) -> None:
+    record = add(table, "m", 1, state)
+    assert record.served is not None
+    record.served.scheduler.any_ready = any_ready
+    record.served.scheduler.reason = "instance 'm_0_0' was killed"
+    table.health_changed(record)
+    assert table.index[0].state == shown
+    assert (table.index[0].reason != "") is (state is not ModelState.UNLOADING)
+
+
+def test_a_version_whose_workers_are_all_down_is_unavailable_with_its_reason(table: ModelTable) -> None:
+    add(table, "m", 1, ModelState.UNAVAILABLE, "instance 'm_0_0' was killed by signal 9")
+    for version in (None, 1):
+        with pytest.raises(InferError, match=r"'m' version 1 is not at ready state: .*signal 9") as caught:
+            table.find("m", version)
+        assert caught.value.code is Code.UNAVAILABLE

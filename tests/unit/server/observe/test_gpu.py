@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 import threading
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -136,4 +137,54 @@ def test_gpus_that_models_may_use_are_numbered_as_cuda_does(monkeypatch: pytest.
     assert gpu.usable_indices() == (0, 1)
     monkeypatch.undo()
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    assert gpu.usable_indices() == ()
+
+
+class NvmlLibrary(NvmlStub):
+    """The whole of pynvml: three GPUs, the second of which is broken."""
+
+    def __init__(self, *, driver: bool = True) -> None:
+        super().__init__()
+        self.driver = driver
+        self.shut_down = 0
+
+    def nvmlInit(self) -> None:  # noqa: N802
+        if not self.driver:
+            raise self.NVMLError("Driver Not Loaded")
+
+    def nvmlShutdown(self) -> None:  # noqa: N802
+        self.shut_down += 1
+
+    def nvmlDeviceGetCount(self) -> int:  # noqa: N802
+        return 3
+
+    def nvmlDeviceGetHandleByIndex(self, index: int) -> Any:  # noqa: N802
+        if index == 1:
+            raise self.NVMLError("GPU is lost")
+        return index
+
+    def nvmlDeviceGetUUID(self, handle: object) -> Any:  # noqa: N802
+        return f"GPU-{handle}"
+
+
+@pytest.mark.parametrize(("visible", "count"), [(None, 2), ("", 0), ("2", 1), ("0,1,2", 2)])
+def test_gpus_that_are_lost_or_hidden_are_left_out_and_the_others_count(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, visible: str | None, count: int
+) -> None:
+    library = NvmlLibrary()
+    monkeypatch.setitem(sys.modules, "pynvml", library)
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    if visible is not None:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    assert gpu.usable_indices() == tuple(range(count))
+    assert library.shut_down == 1
+    assert "GPU 1: left out of the metrics: GPU is lost" in caplog.text
+
+
+def test_a_library_without_a_driver_and_no_library_at_all_mean_no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    library = NvmlLibrary(driver=False)
+    monkeypatch.setitem(sys.modules, "pynvml", library)
+    assert gpu.usable_indices() == ()
+    assert library.shut_down == 0
+    monkeypatch.setitem(sys.modules, "pynvml", None)
     assert gpu.usable_indices() == ()

@@ -110,3 +110,23 @@ def test_the_entries_of_the_lowest_version_tell_folders_from_files(tmp_path: Pat
     (tmp_path / "m" / "2" / "labels.txt").write_text("")
     assert version_entries(find([tmp_path], "m")) == ("labels.txt", "model.onnx/")
     assert version_entries(find([tmp_path], "none")) == ()
+
+
+def test_a_folder_that_cannot_be_read_is_named_with_the_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "m" / "1").mkdir(parents=True)
+    iterdir = type(tmp_path).iterdir
+
+    def refuse(blocked: Path) -> None:
+        def guarded(self: Path) -> object:
+            if self == blocked:
+                raise PermissionError(13, "Permission denied")
+            return iterdir(self)
+
+        monkeypatch.setattr(type(tmp_path), "iterdir", guarded)
+
+    refuse(tmp_path)
+    with pytest.raises(InvalidArgument, match=r"model repository '.*' cannot be read: Permission denied"):
+        scan([tmp_path])
+    refuse(tmp_path / "m")
+    with pytest.raises(InvalidArgument, match=r"model folder '.*m' cannot be read: Permission denied"):
+        find([tmp_path], "m")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from infer.backends.api.backend import Batch, InstanceState, LoopInstance
-from infer.backends.api.errors import Code, InstanceDied, Unavailable
+from infer.backends.api.errors import Code, InstanceDied, Unavailable, Unsupported
 from infer.backends.api.request import InferenceRequest
 from infer.backends.api.response import InferenceResponse
 from infer.server.observe.statistics import ModelStatistics
@@ -298,3 +298,81 @@ async def test_the_time_out_of_a_request_handed_over_early_begins_when_it_is_its
     assert len(bench.instances[0].work) == 2
     await bench.ended
     assert bench.outcomes == {"a": None, "b": Code.UNAVAILABLE, "c": Code.UNAVAILABLE}
+
+
+async def test_requests_that_an_instance_refuses_fail_however_many_wait(bench: Bench) -> None:
+    instance = bench.instances[0]
+    for number in range(3000):
+        bench.submit(str(number))
+
+    def refuse(batch: Batch, done: Callable[[], None]) -> None:
+        raise Unsupported("this tensor is on another device")
+
+    instance.execute = refuse
+    instance.finish()
+    assert len(bench.answers) == 3000
+    assert bench.outcomes["0"] is None
+    assert {code for name, code in bench.outcomes.items() if name != "0"} == {Code.UNSUPPORTED}
+    assert (bench.statistics.pending, bench.scheduler.in_flight) == (0, 0)
+
+
+async def test_an_instance_that_refused_a_request_takes_the_next_one(bench: Bench) -> None:
+    instance = bench.instances[0]
+    take, refusals = instance.execute, [Unsupported("not this one")]
+
+    def refuse_once(batch: Batch, done: Callable[[], None]) -> None:
+        if refusals:
+            raise refusals.pop()
+        take(batch, done)
+
+    instance.execute = refuse_once
+    bench.submit("a")
+    bench.submit("b")
+    instance.finish()
+    assert bench.outcomes == {"a": Code.UNSUPPORTED, "b": None}
+
+
+async def test_a_request_that_is_sent_again_when_it_is_refused_does_not_wait_for_ever(bench: Bench) -> None:
+    instance = bench.instances[0]
+    take, refusals = instance.execute, [Unsupported("not this one")]
+
+    def refuse_once(batch: Batch, done: Callable[[], None]) -> None:
+        if refusals:
+            raise refusals.pop()
+        take(batch, done)
+
+    instance.execute = refuse_once
+    bench.scheduler.submit(InferenceRequest("m", {}), lambda response: bench.submit("again") and None)
+    instance.finish()
+    assert bench.outcomes == {"again": None}
+
+
+async def test_a_cancel_of_what_has_its_answer_does_nothing(bench: Bench) -> None:
+    ticket = bench.submit("a")
+    bench.instances[0].finish()
+    ticket.cancel()
+    assert bench.instances[0].cancelled == []
+
+
+async def test_an_instance_that_does_not_close_cleanly_is_logged_and_the_others_are_closed(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    bench = Bench(2)
+
+    async def fail() -> None:
+        raise OSError("device busy")
+
+    bench.instances[0].close = fail
+    await bench.scheduler.close()
+    assert bench.instances[1].closed
+    assert "instance 'm_0_0' did not close cleanly" in caplog.text
+
+
+async def test_a_time_out_that_is_running_ends_with_the_scheduler() -> None:
+    bench = Bench(execute_timeout_s=1000)
+    bench.submit("a")
+    (slot,) = bench.scheduler.slots
+    timer = slot.timer
+    await bench.scheduler.close()
+    assert timer.cancelled()
+    assert bench.outcomes == {"a": Code.UNAVAILABLE}

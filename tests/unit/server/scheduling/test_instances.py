@@ -9,9 +9,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from infer.backends.api.backend import Batch, ThreadInstance
+from infer.backends.api.datatypes import Datatype
 from infer.backends.api.errors import BackendFailure, Code, InvalidArgument
 from infer.backends.api.request import InferenceRequest
 from infer.backends.api.response import InferenceResponse
+from infer.backends.api.tensor import Tensor
+from infer.server.scheduling import instances
 from infer.server.scheduling.instances import ThreadedInstance
 
 if TYPE_CHECKING:
@@ -119,3 +122,85 @@ async def test_closing_what_was_never_loaded_does_nothing() -> None:
     instance = Scripted(lambda batch: None)
     await ThreadedInstance("m_0_0", instance, asyncio.get_running_loop()).close()
     assert not instance.closed
+
+
+async def test_an_instance_reads_that_its_request_was_cancelled() -> None:
+    seen: list[bool] = []
+
+    def execute(batch: Batch) -> None:
+        seen.append(batch.executions[0].cancelled)
+        batch.executions[0].send(InferenceResponse())
+
+    instance = Scripted(execute)
+    threaded = ThreadedInstance("m_0_0", instance, asyncio.get_running_loop())
+    execution = Execution()
+    execution.cancelled = True
+    threaded.cancel(execution)
+    await threaded.load()
+    done = asyncio.Event()
+    threaded.execute(Batch((execution,), 1), done.set)
+    await done.wait()
+    await threaded.close()
+    assert seen == [True]
+
+
+async def test_what_is_sent_after_the_final_response_is_given_back_and_not_delivered() -> None:
+    released: list[str] = []
+    late = Tensor(Datatype.UINT8, (1,), b"\0", release=lambda: released.append("late"))
+
+    def respond_twice(batch: Batch) -> None:
+        batch.executions[0].send(InferenceResponse(parameters={"first": True}))
+        batch.executions[0].send(InferenceResponse({"OUT": late}))
+
+    responses = await run(Scripted(respond_twice))
+    assert [response.parameters for response in responses] == [{"first": True}]
+    assert released == ["late"]
+
+
+async def test_a_runtime_that_does_not_close_cleanly_is_logged_and_its_thread_still_ends(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    class Stubborn(Scripted):
+        def close(self) -> None:
+            super().close()
+            raise OSError("device busy")
+
+    await run(Stubborn(lambda batch: batch.executions[0].send(InferenceResponse())))
+    assert "instance 'm_0_0' did not close cleanly: OSError: device busy" in caplog.text
+
+
+async def test_a_thread_that_is_stuck_in_its_runtime_is_left_behind_with_a_word(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(instances, "CLOSE_TIMEOUT_S", 0)
+    reached, go_on = threading.Event(), threading.Event()
+
+    def hang(batch: Batch) -> None:
+        reached.set()
+        go_on.wait()
+        batch.executions[0].send(InferenceResponse())
+
+    loop = asyncio.get_running_loop()
+    instance = Scripted(hang)
+    threaded = ThreadedInstance("m_0_0", instance, loop)
+    await threaded.load()
+    done = asyncio.Event()
+    threaded.execute(Batch((Execution(),), 1), done.set)
+    assert await loop.run_in_executor(None, reached.wait, 10)
+    await threaded.close()
+    assert "instance 'm_0_0' is stuck in its runtime and is left behind" in caplog.text
+    assert not instance.closed
+    go_on.set()
+    await done.wait()
+    await loop.run_in_executor(None, threaded._thread.join, 10)
+    assert instance.closed
+
+
+async def test_a_decoupled_instance_that_raises_half_way_ends_the_request_with_its_error() -> None:
+    def fail_half_way(batch: Batch) -> None:
+        batch.executions[0].send(InferenceResponse(parameters={"i": 0}, final=False))
+        raise RuntimeError("out of words")
+
+    responses = await run(Scripted(fail_half_way), decoupled=True)
+    assert [response.final for response in responses] == [False, True]
+    assert str(responses[1].error) == "RuntimeError: out of words"
