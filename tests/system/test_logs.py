@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+import threading
 import urllib.error
 import urllib.request
 from typing import TYPE_CHECKING, Any
@@ -116,5 +117,6 @@ def test_a_server_that_is_told_to_stop_while_a_model_loads_stops_at_once(
     server = start_server("--model-repository", str(repository), wait=False)
     while not any("successfully loaded 'quick'" in line for line in server.lines):
         assert server.process.poll() is None, server.log
+        threading.Event().wait(0.01)
     assert server.stop() == 0
     assert any("while starting" in line for line in server.lines)
