@@ -5,7 +5,7 @@ of its way, so a connection keeps what it made of the last one. A segment that b
 same length is the same request: it goes to the engine at once, without parser, task or future, and its reply leaves
 in the callback that brings it. Whatever is not as it was the last time takes the ordinary way.
 
-PERF: on one core this takes the door's share of a small request from about 90 µs to about 20 µs.
+PERF: with the engine stubbed, the door's share of a small request goes from about 25 µs to about 4 µs.
 """
 
 from __future__ import annotations
