@@ -108,7 +108,7 @@ class DefaultScheduler:
         elif lone is not None and len(lone.batches) < lone.room and not self._pending:
             self._dispatch(lone, ticket)
         else:
-            ticket.wait_reason = WaitReason.ALL_INSTANCES_BUSY
+            ticket.wait_reason = WaitReason.ALL_INSTANCES_BUSY if self.all_ready else WaitReason.SOME_RESTARTING
             self._statistics.pending += 1
             self._pending.append(ticket)
         return ticket

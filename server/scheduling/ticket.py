@@ -45,7 +45,7 @@ class WaitReason(enum.Enum):
 
     NONE = ""
     ALL_INSTANCES_BUSY = "all instances are executing"
-    INSTANCE_RESTARTING = "the free instances are restarting"
+    SOME_RESTARTING = "instances are executing or restarting"
 
 
 class TicketOwner(Protocol):

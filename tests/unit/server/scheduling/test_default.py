@@ -13,6 +13,7 @@ from infer.backends.api.request import InferenceRequest
 from infer.backends.api.response import InferenceResponse
 from infer.server.observe.statistics import ModelStatistics
 from infer.server.scheduling.default import DefaultScheduler
+from infer.server.scheduling.ticket import WaitReason
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -115,6 +116,16 @@ async def test_requests_wait_for_a_busy_instance_in_their_order(bench: Bench) ->
     assert [name for name, _ in bench.answers] == ["a", "b", "c"]
     assert bench.statistics.pending == 0
     assert bench.statistics.execution_count == 3
+
+
+async def test_a_waiting_request_knows_why() -> None:
+    bench = Bench(2)
+    executing = bench.submit("a")
+    bench.submit("b")
+    assert executing.wait_reason is WaitReason.NONE
+    assert bench.submit("c").wait_reason is WaitReason.ALL_INSTANCES_BUSY
+    bench.instances[0].die("was killed")
+    assert bench.submit("d").wait_reason is WaitReason.SOME_RESTARTING
 
 
 async def test_two_instances_execute_two_requests_at_once() -> None:
