@@ -94,7 +94,8 @@ def keep_freed_memory() -> None:
     """Have the C library keep what large bodies leave behind, instead of giving it back and asking for it again.
 
     PERF: a body of 10 MB that is mapped anew takes 2,500 page faults; without them the loop's 99th percentile of
-    lag under such bodies fell from 5.0 to 4.1 ms. Called before any thread starts; where the C library has no ``mallopt`` nothing is changed.
+    lag under such bodies fell from 5.0 to 4.1 ms. Called before any thread starts; where the C library has no
+    ``mallopt`` nothing is changed.
     """
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is not None:

@@ -1,9 +1,9 @@
 """The default scheduler: one request an execution, on whichever instance is free.
 
 A lone instance in another process is handed its next request while it executes, so that it need not wait for the
-loop between two short executions. That is done only while executions are short (PREFETCH_BELOW_NS): a request that
-was handed over can no longer leave the queue, and counts as executing. With several instances it is never done: the
-call of a model that executes could wait behind its own caller.
+loop between two short executions. To the world such a request still waits until its turn comes: it counts as pending,
+and a cancel answers it at once. It is done only while executions are short (PREFETCH_BELOW_NS), and never with several
+instances: the call of a model that executes could wait behind its own caller.
 """
 
 from __future__ import annotations
@@ -84,6 +84,7 @@ class DefaultScheduler:
         self._on_health = on_health
         self._pending: PendingQueue[Ticket] = PendingQueue()
         self._executing: set[Ticket] = set()
+        self._early: set[Ticket] = set()
         self._idle = self.slots[::-1]
         self._ready = len(self.slots)
         self._lone = self.slots[0] if len(self.slots) == 1 and self.slots[0].instance.depth > 1 else None
@@ -105,12 +106,13 @@ class DefaultScheduler:
             slot = self._idle.pop()
             if not self._dispatch(slot, ticket):
                 self._free(slot)
-        elif lone is not None and len(lone.batches) < lone.room and not self._pending:
-            self._dispatch(lone, ticket)
         else:
             ticket.wait_reason = WaitReason.ALL_INSTANCES_BUSY if self.all_ready else WaitReason.SOME_RESTARTING
             self._statistics.pending += 1
-            self._pending.append(ticket)
+            if lone is not None and len(lone.batches) < lone.room and not self._pending:
+                self._dispatch_pending(lone, ticket)
+            else:
+                self._pending.append(ticket)
         return ticket
 
     def cancel(self, ticket: Ticket) -> None:
@@ -118,6 +120,8 @@ class DefaultScheduler:
         if ticket.phase is Phase.PENDING:
             if self._pending.remove(ticket):
                 self._statistics.pending -= 1
+            elif ticket.instance is not None:
+                ticket.instance.cancel(ticket)
             ticket.fail(Cancelled("request was cancelled before it was executed"))
             return
         if ticket.instance is not None:
@@ -126,6 +130,9 @@ class DefaultScheduler:
     def finished(self, ticket: Ticket) -> None:
         """A ticket has its final response."""
         self._executing.discard(ticket)
+        if ticket in self._early:
+            self._early.remove(ticket)
+            self._statistics.pending -= 1
         if self._drained and not self.in_flight:
             waiters, self._drained = self._drained, []
             for waiter in waiters:
@@ -184,15 +191,25 @@ class DefaultScheduler:
 
     # Inside
 
+    def _dispatch_pending(self, slot: InstanceSlot, ticket: Ticket) -> None:
+        """Hand over a request that waits: it executes now, or when what is there before it is done."""
+        if slot.batches:
+            self._early.add(ticket)
+        else:
+            self._statistics.pending -= 1
+        self._dispatch(slot, ticket)
+
     def _dispatch(self, slot: InstanceSlot, ticket: Ticket) -> bool:
         """Hand a request to an instance; False where that refused it, which answers it."""
-        rows = ticket.request.batch_size
-        batch = Batch((ticket,), rows)
-        ticket.start_execution(batch, slot.instance, monotonic_ns())
+        batch = Batch((ticket,), ticket.request.batch_size)
         self._executing.add(ticket)
         slot.batches.append(batch)
-        if self._execute_timeout_s and len(slot.batches) == 1:
-            self._start_timer(slot)
+        if ticket in self._early:
+            ticket.hand_over(batch, slot.instance)
+        else:
+            ticket.start_execution(batch, slot.instance, monotonic_ns())
+            if self._execute_timeout_s:
+                self._start_timer(slot)
         try:
             slot.instance.execute(batch, slot.done)
         except InferError as exc:
@@ -200,6 +217,17 @@ class DefaultScheduler:
             ticket.fail(exc)
             return False
         return True
+
+    def _turn_has_come(self, slot: InstanceSlot) -> None:
+        """The instance goes on with a batch that it was handed early."""
+        batch = slot.batches[0]
+        for execution in batch.executions:
+            if isinstance(execution, Ticket) and execution in self._early:
+                self._early.remove(execution)
+                self._statistics.pending -= 1
+                execution.start_execution(batch, slot.instance, monotonic_ns())
+        if self._execute_timeout_s:
+            self._start_timer(slot)
 
     def _start_timer(self, slot: InstanceSlot) -> None:
         slot.timer = self._loop.call_later(self._execute_timeout_s, self._overdue, slot, slot.batches[0])
@@ -218,16 +246,15 @@ class DefaultScheduler:
             if self._lone is slot:
                 short = 0 < batch.compute_end - batch.compute_start < PREFETCH_BELOW_NS
                 slot.room = slot.instance.depth if short else 1
-            if batches and self._execute_timeout_s:
-                self._start_timer(slot)
+            if batches:
+                self._turn_has_come(slot)
         self._free(slot)
 
     def _free(self, slot: InstanceSlot) -> None:
         """The instance takes the oldest requests that it has room for, or waits for one."""
         if slot.state is InstanceState.READY:
             while self._pending and len(slot.batches) < slot.room:
-                self._statistics.pending -= 1
-                self._dispatch(slot, self._pending.pop())
+                self._dispatch_pending(slot, self._pending.pop())
             if not slot.batches and slot not in self._idle:
                 self._idle.append(slot)
         elif slot.state is InstanceState.FAILED and slot.reason.startswith(_OVERDUE) and not slot.batches:

@@ -112,6 +112,11 @@ class Ticket:
         self._error: InferError | None = None
         self._responses = 0
 
+    def hand_over(self, batch: Batch, instance: LoopInstance) -> None:
+        """The scheduler gives the ticket to an instance that is not free yet; it still waits."""
+        self.batch = batch
+        self.instance = instance
+
     def start_execution(self, batch: Batch, instance: LoopInstance, now: int) -> None:
         """The scheduler hands the ticket to an instance as part of ``batch``."""
         self.batch = batch

@@ -170,9 +170,10 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def server(repository: Path) -> Iterator[infer.Server]:
+    before = psutil.Process().children(recursive=True)
     with infer.Server(repository) as server:
         yield server
-    assert not psutil.Process().children(recursive=True)
+    assert psutil.Process().children(recursive=True) == before
 
 
 @pytest.fixture

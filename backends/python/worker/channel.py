@@ -12,6 +12,7 @@ from __future__ import annotations
 import collections
 import os
 import queue
+import select
 import threading
 from typing import TYPE_CHECKING
 
@@ -50,6 +51,8 @@ class Channel:
         self.pool = slabs.SlabPool()
         self.slabs = slabs.SlabMap(self._release)
         self._memory = memoryview(bytearray(frames.MAX_PACKET))
+        self._poll = select.poll()
+        self._poll.register(sock, select.POLLIN)
         self._inbox: queue.SimpleQueue[Frame] = queue.SimpleQueue()
         self._reading = threading.Lock()
         self._waiting: set[object] = set()
@@ -73,6 +76,18 @@ class Channel:
             finally:
                 self._reading.release()
         return self._inbox.get()
+
+    def take_waiting(self) -> None:
+        """Read what has arrived; what is for the model waits in its inbox. Only its own thread calls this."""
+        if not self._reading.acquire(blocking=False):
+            return
+        try:
+            while not self._ended and self._poll.poll(0):
+                frame = self._receive()
+                if frame is not None:
+                    self._inbox.put(frame)
+        finally:
+            self._reading.release()
 
     def expect(self, waiter: object) -> None:
         """Something waits for frames other than the model's next batch, until ``expect_no_more``."""

@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from .parcels import Entry
 
 _now = time.monotonic_ns
+_LONG_NS = 1_000_000
+"""An execution that leaves time for the next batch to be cancelled meanwhile."""
 
 
 class Worker:
@@ -45,6 +47,7 @@ class Worker:
         self._outputs: frozenset[str] = frozenset()
         self._requested: dict[tuple[str, ...], frozenset[str]] = {}
         self._model: Any = None
+        self._was_long = False
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def run(self) -> None:
@@ -123,9 +126,15 @@ class Worker:
                 return
 
     def _execute(self, frame: Frame) -> None:
+        if self._was_long:
+            # While the last batch executed, this one may have been cancelled.
+            self._channel.take_waiting()
         start = _now()
         requests, answers = self._open(frame)
         decoded = executed = _now()
+        if answers[0].cancelled and all(answer.cancelled for answer in answers):
+            self._channel.send_parcel(Kind.FINAL, frame.id, self._cancelled(answers))
+            return
         entries: list[Entry] = []
         with Border() as border:
             returned = self._model.execute(requests)
@@ -136,7 +145,19 @@ class Worker:
         if border.failure:
             executed = border.failed_at
             entries = self._failures(answers, border.failure)
+        self._was_long = executed - decoded > _LONG_NS
         self._channel.send_parcel(Kind.FINAL, frame.id, entries, stamps=(start, decoded, executed, _now()))
+
+    def _cancelled(self, answers: list[Answer]) -> list[Entry]:
+        """The answers to requests that nobody waits for any more and that the model has not seen."""
+        entries: list[Entry] = []
+        for answer in answers:
+            answer.close()
+            text = "request was cancelled before it was executed"
+            entries.append(
+                error_entry(answer.id, self._channel.signatures, text, TritonErrorCode.CANCELLED, parcels.ENTRY_FINAL)
+            )
+        return entries
 
     def _open(self, frame: Frame) -> tuple[list[InferenceRequest], list[Answer]]:
         try:

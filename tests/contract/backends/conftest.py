@@ -208,10 +208,11 @@ T, Response, by_name = pb_utils.Tensor, pb_utils.InferenceResponse, pb_utils.get
 async def rig(tmp_path: Path) -> AsyncIterator[Rig]:
     """A Python backend without options. Afterwards no process and no descriptor of it is left."""
     before = psutil.Process().num_fds()
+    children = psutil.Process().children(recursive=True)
     rig = Rig(tmp_path)
     yield rig
     await rig.close()
-    assert not psutil.Process().children(recursive=True)
+    assert psutil.Process().children(recursive=True) == children
     assert psutil.Process().num_fds() == before
 
 

@@ -130,9 +130,10 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[infer.Server]:
         ("patient", PATIENT, ""),
     ]:
         _write(repository, name, source, more)
+    before = psutil.Process().children(recursive=True)
     with infer.Server(repository) as server:
         yield server
-    assert not psutil.Process().children(recursive=True)
+    assert psutil.Process().children(recursive=True) == before
 
 
 def _write(repository: Path, name: str, source: str, more: str) -> None:

@@ -36,6 +36,7 @@ class TritonPythonModel:
         for request in requests:
             value = pb_utils.get_input_tensor_by_name(request, "INPUT0").as_numpy()
             cancelled = False
+            open(STARTED, "w").close()
             pause = threading.Event()
             for _ in range(int(value[0] * 100)):
                 if request.is_cancelled():
@@ -47,6 +48,14 @@ class TritonPythonModel:
             responses.append(pb_utils.InferenceResponse([pb_utils.Tensor("OUTPUT0", value)]))
         return responses
 """
+
+
+def _slow(folder: Path) -> str:
+    """The slow model's source; it says with files that it has begun, and that it was cancelled."""
+    named = SLOW.replace("CANCELLED", repr(str(folder / "cancelled")))
+    return named.replace("STARTED", repr(str(folder / "started")))
+
+
 SLOW_CONFIG = """
 backend: "python"
 max_batch_size: 0
@@ -68,7 +77,7 @@ def repository(tmp_path_factory: pytest.TempPathFactory, root: Path) -> Path:
         (model / "config.pbtxt").write_text(IDENTITY.format(datatype))
     (folder / "slow" / "1").mkdir(parents=True)
     (folder / "slow" / "config.pbtxt").write_text(SLOW_CONFIG)
-    (folder / "slow" / "1" / "model.py").write_text(SLOW.replace("CANCELLED", repr(str(folder / "cancelled"))))
+    (folder / "slow" / "1" / "model.py").write_text(_slow(folder))
     return folder
 
 

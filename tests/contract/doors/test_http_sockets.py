@@ -61,12 +61,13 @@ def failures(server: RunningServer, name: str) -> int:
 def test_a_client_that_goes_away_cancels_its_request_in_the_model(
     server: RunningServer, url: str, repository: Path, behind: bytes
 ) -> None:
-    seen = repository / "cancelled"
+    started, seen = repository / "started", repository / "cancelled"
+    started.unlink(missing_ok=True)
     seen.unlink(missing_ok=True)
     (model,) = [model for model in server.engine._table.served() if model.name == "slow"]
     with connect(url) as connection:
         connection.sendall(slow(20) + behind)
-        _wait(server, lambda: model.scheduler.in_flight == 1)
+        _wait(server, started.exists)
     _wait(server, lambda: model.scheduler.in_flight == 0)
     _wait(server, seen.exists)
 

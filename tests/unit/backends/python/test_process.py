@@ -314,11 +314,12 @@ def context(command: tuple[str, ...]) -> BackendContext:
 @pytest.fixture
 async def zygote() -> AsyncIterator[Zygote]:
     """A real zygote, started when it is first needed; nothing of it is left."""
+    before = psutil.Process().children(recursive=True)
     zygote = Zygote(context(ZYGOTE))
     yield zygote
     await asyncio.wait_for(zygote.stop(), LIMIT_S)
     assert zygote.pid == 0
-    assert not psutil.Process().children(recursive=True)
+    assert psutil.Process().children(recursive=True) == before
 
 
 async def spawn(zygote: Zygote) -> tuple[WorkerProcess, asyncio.Future[str]]:

@@ -255,7 +255,8 @@ async def test_a_lone_instance_gets_its_next_request_early_while_executions_are_
     assert bench.statistics.pending == 4
     instance.finish()
     assert len(instance.work) == 2
-    assert bench.statistics.pending == 2
+    # To the world the second still waits: its turn has not come.
+    assert bench.statistics.pending == 3
     for _ in range(4):
         instance.finish()
     assert [name for name, _ in bench.answers] == list("abcde")
@@ -263,6 +264,28 @@ async def test_a_lone_instance_gets_its_next_request_early_while_executions_are_
     bench.submit("f")
     bench.submit("g")
     assert len(instance.work) == 2
+
+
+async def test_a_request_handed_over_early_waits_and_is_cancelled_as_any_other_that_waits() -> None:
+    bench = Bench(depth=2)
+    instance = bench.instances[0]
+    for name in "abcd":
+        ticket = bench.submit(name)
+        if name == "c":
+            early = ticket
+    instance.finish()
+    assert len(instance.work) == 2
+    assert bench.statistics.pending == 2
+    early.cancel()
+    assert bench.outcomes == {"a": None, "c": Code.CANCELLED}
+    assert instance.cancelled == [early]
+    assert bench.statistics.pending == 1
+    instance.finish()
+    instance.finish()
+    instance.finish()
+    assert bench.outcomes == {"a": None, "b": None, "c": Code.CANCELLED, "d": None}
+    assert (bench.statistics.pending, bench.scheduler.in_flight) == (0, 0)
+    assert bench.statistics.snapshot().failures["CANCELED"] == 1
 
 
 async def test_a_long_execution_keeps_what_follows_in_the_queue() -> None:
