@@ -17,7 +17,11 @@ from ...backends.api.errors import InferError, Internal, InvalidArgument
 MAX_DEPTH = 100
 DEPTH_EXCEEDED = f"JSON nesting depth exceeds maximum allowed limit ({MAX_DEPTH})"
 
+MAX_PARSED_DEPTH = 1024
+"""Containers within containers that the fast parser follows; the lenient one's own limit differs by Python version."""
+
 _TOO_DEEP = "depth limit"
+_BRACKETS = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{}]', re.DOTALL)
 _ONCE = (b'"inputs"', b'"outputs"', b'"id"')
 _TOKENS = re.compile(r'"(?:[^"\\]|\\.)*"|-?Inf\b', re.DOTALL)
 
@@ -52,6 +56,8 @@ def _has_repeated_keys(body: bytes | bytearray | memoryview) -> bool:
 
 def _load_leniently(body: bytes, cause: orjson.JSONDecodeError | None) -> Any:  # noqa: ANN401  JSON
     text = body.partition(b"\0")[0].decode("utf-8", "surrogateescape")
+    if _nests_deeper(text, MAX_PARSED_DEPTH):
+        raise DepthExceeded(DEPTH_EXCEEDED) from cause
     if "Inf" in text:
         text = _TOKENS.sub(_spell_out, text)
     try:
@@ -64,6 +70,22 @@ def _load_leniently(body: bytes, cause: orjson.JSONDecodeError | None) -> Any:  
     except ValueError as exc:
         raise _syntax_error(cause, exc) from exc
     return document
+
+
+def _nests_deeper(text: str, limit: int) -> bool:
+    """Whether more than ``limit`` containers are open at once."""
+    if text.count("[") + text.count("{") <= limit:
+        return False
+    depth = 0
+    for match in _BRACKETS.finditer(text):
+        bracket = match.group()
+        if bracket in "[{":
+            depth += 1
+            if depth > limit:
+                return True
+        elif bracket in "]}":
+            depth -= 1
+    return False
 
 
 def _check_strings(text: str) -> None:

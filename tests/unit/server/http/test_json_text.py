@@ -73,3 +73,8 @@ def test_deep_nesting_is_refused_and_survived(depth: int, opening: bytes, closin
     with pytest.raises(json_text.DepthExceeded, match="nesting depth exceeds") as caught:
         json_text.load(opening * depth + b"1" + closing * depth)
     assert caught.value.code is Code.INVALID_ARG
+
+
+def test_many_containers_side_by_side_and_brackets_in_strings_are_not_deep() -> None:
+    document = json_text.load(b"[NaN," + b",".join([b'{"a":["[[[["]}'] * 2_000) + b"]")
+    assert len(document) == 2_001
