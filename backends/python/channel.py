@@ -12,6 +12,7 @@ import struct
 from typing import TYPE_CHECKING
 
 from .worker import frames, parcels, slabs
+from .worker.exchange import Exchange
 from .worker.frames import Frame, FrameError, Kind
 
 if TYPE_CHECKING:
@@ -19,15 +20,12 @@ if TYPE_CHECKING:
     import socket
     from collections.abc import Callable, Sequence
 
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from .worker.parcels import Entry, Parcel
+    from .worker.parcels import Entry
 
 _IDS_PER_FRAME = 1000
 
 
-class Channel:
+class Channel(Exchange):
     """One socket to a worker or zygote.
 
     ``on_frame`` gets every frame that is not the channel's own business, ``on_end(reason)`` is called once when the
@@ -41,6 +39,7 @@ class Channel:
         on_frame: Callable[[Frame], None],
         on_end: Callable[[str], None],
     ) -> None:
+        super().__init__(self._release)
         sock.setblocking(False)  # noqa: FBT003  positional only
         self._loop = loop
         self._sock = sock
@@ -51,9 +50,6 @@ class Channel:
         self._released: collections.deque[int] = collections.deque()
         self._flush_scheduled = False
         self.closed = False
-        self.signatures = parcels.Signatures()
-        self.pool = slabs.SlabPool()
-        self.slabs = slabs.SlabMap(self._release)
         loop.add_reader(sock.fileno(), self._readable)
 
     @property
@@ -84,21 +80,10 @@ class Channel:
             if total <= parcels.INLINE_LIMIT:
                 self.send(parcels.pack(kind, frame_id, entries, flags=flags))
                 return
-            slab = self.pool.take(total)
-            parcels.fill(slab, entries)
+            slab = self.fill_slab(entries, total)
         descriptor = slab.take_descriptor()
         owned = [descriptor] if descriptor >= 0 else []
         self.send(parcels.pack(kind, frame_id, entries, flags=flags, slab=slab.id, descriptors=len(owned)), owned)
-
-    def open_parcel(self, payload: bytearray) -> tuple[Parcel, bytearray | NDArray[np.uint8]]:
-        """A received parcel and the memory its tensors are in. Raises FrameError."""
-        parcel = parcels.unpack(payload, self.signatures)
-        if not parcel.slab:
-            return parcel, payload
-        try:
-            return parcel, self.slabs.lease(parcel.slab, parcel.size)
-        except slabs.SlabError as exc:
-            raise FrameError(str(exc)) from exc
 
     def close(self) -> None:
         """Stop and close the socket; ``on_end`` is not called. Memory under a lease stays as long as it is used."""
@@ -154,10 +139,12 @@ class Channel:
                 self._end("the worker closed its channel")
                 return False
             if frame.kind == Kind.RELEASE:
-                self._slabs_released(frame)
+                answer = self.take_back(frame)
+                if answer is not None:
+                    self.send(answer)
                 return True
             if frame.descriptors and frame.kind in (Kind.RESPONSE, Kind.FINAL, Kind.CALL):
-                self._admit(frame)
+                self.admit(frame)
             self._on_frame(frame)
         except BlockingIOError:
             return False
@@ -170,28 +157,6 @@ class Channel:
         if not self.closed:
             self.close()
             self._on_end(reason)
-
-    def _admit(self, frame: Frame) -> None:
-        """Map the slab that came with a parcel."""
-        descriptor, *others = frame.descriptors
-        frame.descriptors.clear()
-        _close_all(others)
-        try:
-            slab_id, size = parcels.slab_of(frame.payload)
-        except FrameError:
-            os.close(descriptor)
-            raise
-        self.slabs.admit(slab_id, descriptor, size)
-
-    def _slabs_released(self, frame: Frame) -> None:
-        ids = frames.unpack_ids(frame.payload)
-        if frame.flags & frames.FORGET:
-            for slab_id in ids:
-                self.slabs.forget(slab_id)
-            return
-        gone = [slab_id for slab_id in ids if not self.pool.give_back(slab_id)]
-        if gone:
-            self.send(frames.pack_ids(Kind.RELEASE, gone, flags=frames.FORGET))
 
     def _release(self, slab_id: int) -> None:
         """A lease is over; may be any thread, and in the middle of anything."""

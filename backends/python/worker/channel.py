@@ -17,19 +17,17 @@ import threading
 from typing import TYPE_CHECKING
 
 from . import frames, parcels, slabs
+from .exchange import Exchange
 from .frames import Frame, FrameError, Kind
 
 if TYPE_CHECKING:
     import socket
     from collections.abc import Callable, Sequence
 
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from .parcels import Entry, Parcel
+    from .parcels import Entry
 
 
-class Channel:
+class Channel(Exchange):
     """Sends and receives frames, on any thread.
 
     ``next_frame`` gives the model's thread what is for it, ``on_frame`` gets what concerns requests and calls,
@@ -39,17 +37,15 @@ class Channel:
     FOR_THE_MODEL = frozenset((Kind.EXECUTE, Kind.STATE, Kind.HELLO))
 
     def __init__(self, sock: socket.socket, on_frame: Callable[[Frame], None], on_end: Callable[[str], None]) -> None:
+        super().__init__(self._release)
         self.sock = sock
         self.pid = os.getpid()
         self._ended = False
-        self.signatures = parcels.Signatures()
         self._on_frame = on_frame
         self._on_end = on_end
         self._lock = threading.Lock()
         self._deferred: collections.deque[bytes] = collections.deque()
         self._released: collections.deque[int] = collections.deque()
-        self.pool = slabs.SlabPool()
-        self.slabs = slabs.SlabMap(self._release)
         self._memory = memoryview(bytearray(frames.MAX_PACKET))
         self._poll = select.poll()
         self._poll.register(sock, select.POLLIN)
@@ -136,24 +132,13 @@ class Channel:
         if total <= parcels.INLINE_LIMIT:
             self.send(parcels.pack(kind, frame_id, entries, flags=flags, stamps=stamps))
             return
-        slab = self.pool.take(total)
-        parcels.fill(slab, entries)
+        slab = self.fill_slab(entries, total)
         descriptor = slab.take_descriptor()
         owned = [descriptor] if descriptor >= 0 else []
         self.send(
             parcels.pack(kind, frame_id, entries, flags=flags, stamps=stamps, slab=slab.id, descriptors=len(owned)),
             owned,
         )
-
-    def open_parcel(self, payload: bytearray) -> tuple[Parcel, bytearray | NDArray[np.uint8]]:
-        """A received parcel and the memory its tensors are in. Raises FrameError."""
-        parcel = parcels.unpack(payload, self.signatures)
-        if not parcel.slab:
-            return parcel, payload
-        try:
-            return parcel, self.slabs.lease(parcel.slab, parcel.size)
-        except slabs.SlabError as exc:
-            raise FrameError(str(exc)) from exc
 
     def post(self, frame: bytes) -> None:
         """Send a frame from a finaliser: soon, without waiting, and not from a fork of this process."""
@@ -205,11 +190,13 @@ class Channel:
                 self._end("the server closed the channel")
                 return None
             if frame.descriptors:
-                self._admit(frame)
+                self.admit(frame)
             if frame.kind in self.FOR_THE_MODEL:
                 return frame
             if frame.kind == Kind.RELEASE:
-                self._slabs_released(frame)
+                answer = self.take_back(frame)
+                if answer is not None:
+                    self.post(answer)
             else:
                 self._on_frame(frame)
         except (FrameError, slabs.SlabError, OSError) as exc:
@@ -219,22 +206,3 @@ class Channel:
     def _end(self, reason: str) -> None:
         self._ended = True
         self._on_end(reason)
-
-    def _slabs_released(self, frame: Frame) -> None:
-        ids = frames.unpack_ids(frame.payload)
-        if frame.flags & frames.FORGET:
-            for slab_id in ids:
-                self.slabs.forget(slab_id)
-            return
-        gone = [slab_id for slab_id in ids if not self.pool.give_back(slab_id)]
-        if gone:
-            self.post(frames.pack_ids(Kind.RELEASE, gone, flags=frames.FORGET))
-
-    def _admit(self, frame: Frame) -> None:
-        """Map the slab that came with a parcel, in the order of arrival."""
-        slab_id, size = parcels.slab_of(frame.payload)
-        descriptor = frame.descriptors.pop(0)
-        self.slabs.admit(slab_id, descriptor, size)
-        for other in frame.descriptors:
-            os.close(other)
-        frame.descriptors.clear()
