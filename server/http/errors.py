@@ -1,4 +1,4 @@
-"""How a failure looks over HTTP: the total table from code to status, the error body, and what a refusal says."""
+"""How a failure looks over HTTP: its status, the error body, and what a refusal says."""
 
 from __future__ import annotations
 
@@ -8,21 +8,11 @@ from typing import TYPE_CHECKING
 import orjson
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 
-from ...backends.api.errors import Code, Internal
+from ...backends.api.errors import Internal
+from ..wire.status import STATUS
 
 if TYPE_CHECKING:
     from ...backends.api.errors import InferError
-
-STATUS: dict[Code, int] = {
-    Code.UNKNOWN: 400,
-    Code.INTERNAL: 500,
-    Code.NOT_FOUND: 404,
-    Code.INVALID_ARG: 400,
-    Code.UNAVAILABLE: 503,
-    Code.UNSUPPORTED: 501,
-    Code.ALREADY_EXISTS: 400,
-    Code.CANCELLED: 400,
-}
 
 NOT_FOUND = "Not Found"
 METHOD_NOT_ALLOWED = "Method Not Allowed"

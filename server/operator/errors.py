@@ -1,30 +1,19 @@
-"""The operator's door's status for every kind of failure, and how a failure becomes a reply."""
+"""How a failure becomes a reply of the operator's door."""
 
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import orjson
 
 from ...backends.api.errors import Code, InferError
+from ..wire.status import STATUS
 
 if TYPE_CHECKING:
     import falcon
 
 _logger = logging.getLogger(__name__)
-
-#: One status for each code; a test holds it total.
-STATUS: Final[dict[Code, int]] = {
-    Code.UNKNOWN: 400,
-    Code.INTERNAL: 500,
-    Code.NOT_FOUND: 404,
-    Code.INVALID_ARG: 400,
-    Code.UNAVAILABLE: 503,
-    Code.UNSUPPORTED: 501,
-    Code.ALREADY_EXISTS: 400,
-    Code.CANCELLED: 400,
-}
 
 
 def write(resp: falcon.Response, status: int, message: str) -> None:
