@@ -1,6 +1,6 @@
 """The bounds of a connection: how large, how many and how long, and the phases for which times differ.
 
-They stand apart from what keeps them, because the door's settings fill them in and three objects of a connection
+They stand apart from what keeps them, because the door's settings extend them and three objects of a connection
 read them.
 """
 

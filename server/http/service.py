@@ -26,24 +26,18 @@ log = logging.getLogger("infer.http")
 
 
 @dataclass(frozen=True, slots=True)
-class HttpSettings:
-    """What the door is told. Sizes in bytes, times in seconds; port 0 takes a free one.
+class HttpSettings(Limits):
+    """What the door is told, the limits of its connections among it.
 
+    Sizes are in bytes, times in seconds; port 0 takes a free one.
     ``codec_command`` becomes the codec process, to which JSON over ``codec_threshold`` bytes goes; without a command
     it is decoded in place. ``stop_grace_s`` is how long :meth:`HttpService.stop` waits for answers to be written.
     """
 
     host: str = "0.0.0.0"  # noqa: S104  Triton's default
     port: int = 8000
-    max_input_size: int = 64 << 20
     reuse_port: bool = False
     backlog: int = 1024
-    max_header_size: int = 64 << 10
-    max_pipelined: int = 32
-    header_timeout_s: float = 60.0
-    body_timeout_s: float = 60.0
-    write_timeout_s: float = 60.0
-    keep_alive_timeout_s: float = 300.0
     stop_grace_s: float = 1.0
     codec_command: tuple[str, ...] = ()
     codec_threshold: int = 256 << 10
@@ -96,19 +90,10 @@ class HttpService:
         )
         config.load()
         config.loaded_app = self._door  # type: ignore[assignment]  no middleware, whatever the log level
-        limits = Limits(
-            max_input_size=settings.max_input_size,
-            max_header_size=settings.max_header_size,
-            max_pipelined=settings.max_pipelined,
-            header_timeout_s=settings.header_timeout_s,
-            body_timeout_s=settings.body_timeout_s,
-            write_timeout_s=settings.write_timeout_s,
-            keep_alive_timeout_s=settings.keep_alive_timeout_s,
-        )
         loop = asyncio.get_running_loop()
         listener = self._bind()
         self._server = await loop.create_server(
-            lambda: DoorProtocol(config, self._state, limits, loop), sock=listener, backlog=settings.backlog
+            lambda: DoorProtocol(config, self._state, settings, loop), sock=listener, backlog=settings.backlog
         )
         host, port = listener.getsockname()[:2]
         self._address = (host, port)
