@@ -53,6 +53,18 @@ class InstanceSlot:
         self._on_done = on_done
         self.done = self._done
 
+    def start_timer(
+        self, loop: asyncio.AbstractEventLoop, seconds: float, overdue: Callable[[InstanceSlot, Batch], None]
+    ) -> None:
+        """Have ``overdue`` called unless the first batch is done within ``seconds``."""
+        self.timer = loop.call_later(seconds, overdue, self, self.batches[0])
+
+    def stop_timer(self) -> None:
+        """The first batch is done, or nobody waits for it any more."""
+        if self.timer is not None:
+            self.timer.cancel()
+            self.timer = None
+
     def _done(self) -> None:
         self._on_done(self)
 
@@ -209,7 +221,7 @@ class DefaultScheduler:
         else:
             ticket.start_execution(batch, slot.instance, monotonic_ns())
             if self._execute_timeout_s:
-                self._start_timer(slot)
+                slot.start_timer(self._loop, self._execute_timeout_s, self._overdue)
         try:
             slot.instance.execute(batch, slot.done)
         except InferError as exc:
@@ -227,17 +239,12 @@ class DefaultScheduler:
                 self._statistics.pending -= 1
                 execution.start_execution(batch, slot.instance, monotonic_ns())
         if self._execute_timeout_s:
-            self._start_timer(slot)
-
-    def _start_timer(self, slot: InstanceSlot) -> None:
-        slot.timer = self._loop.call_later(self._execute_timeout_s, self._overdue, slot, slot.batches[0])
+            slot.start_timer(self._loop, self._execute_timeout_s, self._overdue)
 
     def _executed(self, slot: InstanceSlot) -> None:
         """The instance is done with its first batch."""
         batches = slot.batches
-        if slot.timer is not None:
-            slot.timer.cancel()
-            slot.timer = None
+        slot.stop_timer()
         if batches:
             batch = batches.popleft()
             _record(self._statistics, batch)
@@ -316,8 +323,7 @@ def _fail_open(batch: Batch, error: InferError) -> None:
 
 
 async def _close(slot: InstanceSlot) -> None:
-    if slot.timer is not None:
-        slot.timer.cancel()
+    slot.stop_timer()
     try:
         await slot.instance.close()
     except Exception:
