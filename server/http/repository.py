@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ...backends.api.errors import Internal, InvalidArgument, Unavailable, Unsupported
+from ...backends.api.errors import Internal, InvalidArgument, Unsupported
 from ..wire import describe
+from ..wire.control import check_control
 from .errors import mistyped
 from .json_text import DepthExceeded
 from .resources import Resource, read_document, send_empty, send_json
@@ -14,8 +15,6 @@ if TYPE_CHECKING:
     from falcon.asgi import Request, Response
 
     from ..engine import Engine
-
-NOT_EXPLICIT = "explicit model load / unload is not allowed if polling is enabled"
 
 
 class RepositoryIndex(Resource):
@@ -73,21 +72,6 @@ class ModelUnload(Resource):
             raise mistyped("unload_dependents", "boolean")
         await self._engine.unload(model, unload_dependents=dependents)
         send_empty(resp)
-
-
-def check_control(engine: Engine, model: str, repository: str) -> None:
-    """Raises where models may not be loaded through this door, and for names that name no model."""
-    if repository:
-        msg = "'repository_name' specification is not supported"
-        raise Unsupported(msg)
-    if engine.control_mode != "explicit":
-        raise Unavailable(NOT_EXPLICIT)
-    if not model.strip():
-        msg = "Model name cannot be empty. Please enter a valid name to deploy."
-        raise InvalidArgument(msg)
-    if ".." in model or "/" in model:
-        msg = f"model name must not contain path traversal characters, got '{model}'"
-        raise InvalidArgument(msg)
 
 
 async def _read_parameters(req: Request, limit: int) -> dict[str, Any]:
