@@ -145,7 +145,7 @@ class Engine:
             served = self._table.find(name, version)
         except InferError:
             return False
-        return served.scheduler.all_ready
+        return served.scheduler.instances.all_ready
 
     # Serving loop: requests
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ...backends.api.backend import Model
     from ...backends.api.model_config import ModelConfig
     from ..observe.statistics import ModelStatistics
-    from ..scheduling.default import DefaultScheduler
+    from ..scheduling.scheduler import Scheduler
     from .signature import ModelSignature
 
 
@@ -52,7 +52,7 @@ class ServedModel:
         config: ModelConfig,
         signature: ModelSignature,
         statistics: ModelStatistics,
-        scheduler: DefaultScheduler,
+        scheduler: Scheduler,
         model: Model,
     ) -> None:
         self.name = record.name
@@ -172,8 +172,8 @@ class ModelTable:
         served = record.served
         if served is None or record.state not in (ModelState.READY, ModelState.UNAVAILABLE):
             return
-        record.state = ModelState.READY if served.scheduler.any_ready else ModelState.UNAVAILABLE
-        record.reason = served.scheduler.reason
+        record.state = ModelState.READY if served.scheduler.instances.any_ready else ModelState.UNAVAILABLE
+        record.reason = served.scheduler.instances.reason
         self.publish()
 
     def publish(self) -> None:
@@ -208,7 +208,7 @@ class ModelTable:
                     continue
                 if record.state is not ModelState.READY:
                     return False
-                if record.served is not None and not record.served.scheduler.all_ready:
+                if record.served is not None and not record.served.scheduler.instances.all_ready:
                     return False
         return True
 

@@ -16,7 +16,12 @@ def add(
 ) -> VersionRecord:
     record = VersionRecord(name, version, state, reason)
     record.served = ServedModel(
-        record, config=None, signature=None, statistics=None, scheduler=SimpleNamespace(all_ready=ready), model=None
+        record,
+        config=None,
+        signature=None,
+        statistics=None,
+        scheduler=SimpleNamespace(instances=SimpleNamespace(all_ready=ready)),
+        model=None,
     )
     table.entry(name).versions[version] = record
     table.publish()
@@ -106,8 +111,8 @@ def test_what_an_instance_says_of_itself_shows_at_once(
 ) -> None:
     record = add(table, "m", 1, state)
     assert record.served is not None
-    record.served.scheduler.any_ready = any_ready
-    record.served.scheduler.reason = "instance 'm_0_0' was killed"
+    record.served.scheduler.instances.any_ready = any_ready
+    record.served.scheduler.instances.reason = "instance 'm_0_0' was killed"
     table.health_changed(record)
     assert table.index[0].state == shown
     assert (table.index[0].reason != "") is (state is not ModelState.UNLOADING)

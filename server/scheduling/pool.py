@@ -1,0 +1,215 @@
+"""The instances of one model version: which are free, which are busy with what, which are down and why.
+
+The pool hands batches over and notices when they are done, late or lost. What an instance gets, and when, is its
+owner's business: the scheduler.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Protocol
+
+from ...backends.api.backend import InstanceState
+from ...backends.api.errors import InferError, Unavailable
+from .ticket import Phase, Ticket
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from ...backends.api.backend import Batch, LoopInstance
+
+log = logging.getLogger("infer.scheduling")
+
+_OVERDUE = "did not come back within"
+
+
+@dataclass(frozen=True, slots=True)
+class PoolOptions:
+    """What a pool is told.
+
+    ``execute_timeout_s`` is the longest execution, 0 for no limit: an instance that takes longer is interrupted, its
+    requests fail, and it counts as not ready until it comes back. ``on_health`` is called when an instance dies, is
+    back or is given up.
+    """
+
+    execute_timeout_s: float = 0.0
+    on_health: Callable[[], None] = lambda: None
+
+
+class PoolOwner(Protocol):
+    """The scheduler, as its instances see it."""
+
+    def feed(self, slot: InstanceSlot) -> None:
+        """A ready instance has room."""
+        ...
+
+    def batch_done(self, slot: InstanceSlot, batch: Batch) -> None:
+        """An instance is done with a batch, which is off its list."""
+        ...
+
+    def no_instance(self, error: InferError) -> None:
+        """The last ready instance is gone."""
+        ...
+
+
+class InstanceSlot:
+    """One instance and what it is doing: ``batches`` in the order they were handed over, the first one executing."""
+
+    __slots__ = ("_on_done", "batches", "done", "instance", "name", "reason", "room", "state", "timer")
+
+    def __init__(self, name: str, instance: LoopInstance, on_done: Callable[[InstanceSlot], None]) -> None:
+        self.name = name
+        self.instance = instance
+        self.batches: deque[Batch] = deque()
+        self.room = 1
+        """Batches that may be with the instance now."""
+        self.timer: asyncio.TimerHandle | None = None
+        self.state = InstanceState.READY
+        self.reason = ""
+        self._on_done = on_done
+        self.done = self._done
+
+    def start_timer(
+        self, loop: asyncio.AbstractEventLoop, seconds: float, overdue: Callable[[InstanceSlot, Batch], None]
+    ) -> None:
+        """Have ``overdue`` called unless the first batch is done within ``seconds``."""
+        self.timer = loop.call_later(seconds, overdue, self, self.batches[0])
+
+    def stop_timer(self) -> None:
+        """The first batch is done, or nobody waits for it any more."""
+        if self.timer is not None:
+            self.timer.cancel()
+            self.timer = None
+
+    def _done(self) -> None:
+        self._on_done(self)
+
+
+class InstancePool:
+    """The instances of one model version. Serving loop only."""
+
+    def __init__(
+        self,
+        instances: Mapping[str, LoopInstance],
+        loop: asyncio.AbstractEventLoop,
+        owner: PoolOwner,
+        options: PoolOptions,
+    ) -> None:
+        self.slots = [InstanceSlot(name, instance, self._executed) for name, instance in instances.items()]
+        self.idle = self.slots[::-1]
+        """Ready instances with nothing to do; the last one is taken first."""
+        self._loop = loop
+        self._owner = owner
+        self._execute_timeout_s = options.execute_timeout_s
+        self._on_health = options.on_health
+        self._ready = len(self.slots)
+        for slot in self.slots:
+            slot.instance.observe_state(partial(self._state_changed, slot))
+
+    @property
+    def all_ready(self) -> bool:
+        """Whether every instance can take requests."""
+        return self._ready == len(self.slots)
+
+    @property
+    def any_ready(self) -> bool:
+        """Whether at least one instance can take requests."""
+        return self._ready > 0
+
+    @property
+    def reason(self) -> str:
+        """Why instances are not ready, or ""."""
+        return "; ".join(
+            f"instance '{slot.name}' {slot.reason}" for slot in self.slots if slot.state is not InstanceState.READY
+        )
+
+    def execute(self, slot: InstanceSlot, batch: Batch) -> bool:
+        """Hand a batch to an instance that is not idle any more.
+
+        False where the instance refuses it, which fails its requests; the instance is then still without it.
+        """
+        slot.batches.append(batch)
+        if len(slot.batches) == 1:
+            self.first_begins(slot)
+        try:
+            slot.instance.execute(batch, slot.done)
+        except InferError as exc:
+            slot.batches.remove(batch)
+            if not slot.batches:
+                slot.stop_timer()
+            fail_open(batch, exc)
+            return False
+        return True
+
+    def first_begins(self, slot: InstanceSlot) -> None:
+        """The first batch of an instance executes from now on."""
+        if self._execute_timeout_s:
+            slot.start_timer(self._loop, self._execute_timeout_s, self._overdue)
+
+    def release(self, slot: InstanceSlot) -> None:
+        """An instance has room: its owner feeds it, or it is idle."""
+        if slot.state is InstanceState.READY:
+            self._owner.feed(slot)
+            self.stand_by(slot)
+        elif slot.state is InstanceState.FAILED and slot.reason.startswith(_OVERDUE) and not slot.batches:
+            # An instance that was only late is back.
+            self._state_changed(slot, InstanceState.READY, "")
+
+    def stand_by(self, slot: InstanceSlot) -> None:
+        """An instance with nothing to do is idle, if it is ready."""
+        if slot.state is InstanceState.READY and not slot.batches and slot not in self.idle:
+            self.idle.append(slot)
+
+    async def close(self) -> None:
+        """Close the instances, all at once."""
+        await asyncio.gather(*(_close(slot) for slot in self.slots))
+
+    def _executed(self, slot: InstanceSlot) -> None:
+        """The instance is done with its first batch."""
+        slot.stop_timer()
+        if slot.batches:
+            self._owner.batch_done(slot, slot.batches.popleft())
+        self.release(slot)
+
+    def _state_changed(self, slot: InstanceSlot, state: InstanceState, reason: str) -> None:
+        slot.state, slot.reason = state, reason
+        self._ready = sum(each.state is InstanceState.READY for each in self.slots)
+        if state is InstanceState.READY:
+            self.release(slot)
+        else:
+            if slot in self.idle:
+                self.idle.remove(slot)
+            if not self.any_ready:
+                self._owner.no_instance(Unavailable(f"no instance is ready: {self.reason}"))
+        self._on_health()
+
+    def _overdue(self, slot: InstanceSlot, batch: Batch) -> None:
+        """An execution took longer than it may."""
+        slot.timer = None
+        if not slot.batches or slot.batches[0] is not batch:
+            return
+        reason = f"{_OVERDUE} {self._execute_timeout_s:g} s (--execute-timeout)"
+        log.error("instance '%s' %s", slot.name, reason)
+        self._state_changed(slot, InstanceState.FAILED, reason)
+        for each in slot.batches:
+            fail_open(each, Unavailable(f"instance '{slot.name}' {reason}"))
+        slot.instance.interrupt(reason)
+
+
+def fail_open(batch: Batch, error: InferError) -> None:
+    """Fail what a batch has left open; the law says that nothing leaves without a final response."""
+    for execution in batch.executions:
+        if isinstance(execution, Ticket) and execution.phase is not Phase.DONE:
+            execution.fail(error)
+
+
+async def _close(slot: InstanceSlot) -> None:
+    slot.stop_timer()
+    try:
+        await slot.instance.close()
+    except Exception:
+        log.exception("instance '%s' did not close cleanly", slot.name)
