@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import logging
+import os
 import sys
 from typing import TYPE_CHECKING
 
 from .. import __version__
+from ..backends.api.errors import InvalidArgument
 from ..server.engine import Engine, EngineSettings
 from ..server.lifecycle.loader import LoaderSettings
 from ..server.loop import ServingLoop
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
     from .settings import ServerSettings
 
 log = logging.getLogger("infer.app")
+
+DELAY_SCHEDULER = "TRITONSERVER_DELAY_SCHEDULER"
 
 
 class RunningServer:
@@ -106,6 +110,7 @@ def _engine_settings(settings: ServerSettings) -> EngineSettings:
             execute_timeout_s=settings.execute_timeout,
             gpus=usable_indices(),
             parallel=settings.model_load_thread_count,
+            delay_scheduler=_delay_scheduler(),
         ),
         server_id=settings.id,
         version=__version__,
@@ -115,6 +120,15 @@ def _engine_settings(settings: ServerSettings) -> EngineSettings:
         backend_options=settings.backend_config,
         worker_command=helper_command("_zygote"),
     )
+
+
+def _delay_scheduler() -> int:
+    """How many requests a dynamic batcher waits for before its first batch: Triton's variable for tests of queues."""
+    text = os.environ.get(DELAY_SCHEDULER, "0")
+    if not text.isdecimal():
+        msg = f"{DELAY_SCHEDULER}={text} is not a number of requests"
+        raise InvalidArgument(msg)
+    return int(text)
 
 
 def _http_service(settings: ServerSettings, engine: Engine) -> HttpService:

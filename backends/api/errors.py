@@ -7,7 +7,8 @@ The tree (each class says when it happens)::
     ├─ NotFound                an unknown model, version or region
     ├─ AlreadyExists           a name that is taken
     ├─ Unavailable             cannot be served now, may be later: not ready, stopping, queue full
-    │  └─ QueueFull            the model's queue holds as many requests as it may
+    │  ├─ QueueFull            the model's queue holds as many requests as it may
+    │  └─ QueueTimeout         the request waited as long as it may
     ├─ Unsupported             understood, and not offered
     ├─ Cancelled               the client went away or asked to stop
     ├─ Internal                the server's own fault, or an answer that breaks the contract
@@ -86,6 +87,12 @@ class Unavailable(InferError):
 
 class QueueFull(Unavailable):
     """The model's queue holds as many requests as it may."""
+
+    reason = FailureReason.REJECTED
+
+
+class QueueTimeout(Unavailable):
+    """The request waited as long as it may."""
 
     reason = FailureReason.REJECTED
 

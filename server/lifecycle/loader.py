@@ -19,8 +19,9 @@ from ...backends.api.errors import Code, InferError, Internal, InvalidArgument, 
 from ..observe.statistics import ModelStatistics
 from ..repository import autofill, config_reader, layout, rules
 from ..repository.problem import UnsoundConfig
-from ..scheduling.default import DefaultScheduler
+from ..scheduling.factory import make_scheduler
 from ..scheduling.instances import ThreadedInstance
+from ..scheduling.pool import PoolOptions
 from . import placement, version_policy
 from .models import ServedModel, VersionRecord
 from .signature import ModelSignature
@@ -51,7 +52,11 @@ _STATUS = {
 
 @dataclass(frozen=True, slots=True)
 class LoaderSettings:
-    """What loading depends on. ``gpus`` are the usable devices; ``execute_timeout_s`` 0 means no limit."""
+    """What loading depends on.
+
+    ``gpus`` are the usable devices; ``execute_timeout_s`` 0 means no limit; ``delay_scheduler`` is how many requests
+    a dynamic batcher waits for before its first batch, for tests that fill queues.
+    """
 
     repositories: tuple[Path, ...]
     auto_complete: bool = True
@@ -59,6 +64,7 @@ class LoaderSettings:
     execute_timeout_s: float = 0.0
     gpus: tuple[int, ...] = ()
     parallel: int = 4
+    delay_scheduler: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,14 +266,9 @@ class Loader:
             await model.close()
             raise
         statistics = ModelStatistics(config.name, record.version, config.metric_tags)
-        scheduler = DefaultScheduler(
-            instances,
-            statistics,
-            self._loop,
-            decoupled=config.decoupled,
-            execute_timeout_s=self._settings.execute_timeout_s,
-            on_health=lambda: self._table.health_changed(record),
-        )
+        options = PoolOptions(self._settings.execute_timeout_s, lambda: self._table.health_changed(record))
+        hold = self._settings.delay_scheduler
+        scheduler = make_scheduler(config, instances, statistics, self._loop, options, hold=hold)
         signature = ModelSignature(config, labels)
         served = ServedModel(
             record, config=config, signature=signature, statistics=statistics, scheduler=scheduler, model=model

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from ...backends.api.errors import InferError
     from ...backends.api.request import InferenceRequest
     from ..observe.statistics import ModelStatistics
+    from .response_order import ResponseOrder
 
 
 log = logging.getLogger("infer.request")
@@ -46,6 +47,7 @@ class WaitReason(enum.Enum):
     NONE = ""
     ALL_INSTANCES_BUSY = "all instances are executing"
     SOME_RESTARTING = "instances are executing or restarting"
+    BATCH_MAY_GROW = "its batch may grow until max_queue_delay_microseconds is over"
 
 
 class TicketOwner(Protocol):
@@ -123,6 +125,10 @@ class Ticket:
         self.instance = instance
         self.execution_start = now
         self.phase = Phase.EXECUTING
+
+    def in_turn(self, order: ResponseOrder) -> None:
+        """From here on deliver responses when those of the requests before have been delivered."""
+        self._on_response = order.take_turn(self._on_response)
 
     def send(self, response: InferenceResponse) -> None:
         """Deliver a response; a final one ends the ticket, anything after it is dropped."""

@@ -1,0 +1,183 @@
+"""The dynamic batcher: requests that wait execute together.
+
+No batch is fixed before an instance is free to take it: until then it grows, and priorities and time-outs count. What
+is decided here is decided by the pure parts (``request_queue``, ``batch_policy``, ``response_order``); this is the
+thin shell that holds clock, timer and instances.
+"""
+
+from __future__ import annotations
+
+from time import monotonic_ns
+from typing import TYPE_CHECKING
+
+from ...backends.api.backend import Batch
+from ...backends.api.errors import FailureReason, QueueFull, QueueTimeout
+from .batch_policy import Formation
+from .batch_settings import batch_key, batch_policy, preserves_ordering, queue_settings
+from .request_queue import RequestQueue
+from .response_order import ResponseOrder
+from .scheduler import Scheduler
+from .ticket import WaitReason
+from .wakeup import Wakeup
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Callable, Mapping, Sequence
+
+    from ...backends.api.backend import LoopInstance
+    from ...backends.api.model_config import ModelConfig
+    from ...backends.api.request import InferenceRequest
+    from ...backends.api.response import InferenceResponse
+    from ..observe.statistics import ModelStatistics
+    from .pool import InstanceSlot, PoolOptions
+    from .ticket import Ticket
+
+
+class DynamicScheduler(Scheduler):
+    """The queue and the batches of one model version with ``dynamic_batching``. Serving loop only.
+
+    :param hold: requests that must wait before the first batch is formed, once; 0 for none
+        (``TRITONSERVER_DELAY_SCHEDULER``, which tests use to fill a queue).
+    :param clock: monotonic nanoseconds.
+    """
+
+    def __init__(  # noqa: PLR0913  what a model version consists of; the options by name
+        self,
+        config: ModelConfig,
+        instances: Mapping[str, LoopInstance],
+        statistics: ModelStatistics,
+        loop: asyncio.AbstractEventLoop,
+        options: PoolOptions,
+        *,
+        hold: int = 0,
+        clock: Callable[[], int] = monotonic_ns,
+    ) -> None:
+        super().__init__(instances, statistics, loop, options, decoupled=config.decoupled)
+        self._policy = batch_policy(config)
+        self._key = batch_key(config)
+        self._queue: RequestQueue[Ticket] = RequestQueue(queue_settings(config))
+        self._order = ResponseOrder() if preserves_ordering(config) else None
+        self._forming: Formation[Ticket] | None = None
+        self._hold = hold
+        self._clock = clock
+        self._wakeup = Wakeup(loop, clock, self.wake)
+
+    @property
+    def pending_count(self) -> int:
+        """Requests in the queue."""
+        return len(self._queue)
+
+    def submit(self, request: InferenceRequest, on_response: Callable[[InferenceResponse], None]) -> Ticket:
+        """Take a request in. Raises Unavailable when stopping or without instances, QueueFull at the bound."""
+        ticket = self._admit(request, on_response)
+        queue = self._queue
+        if not queue.append(ticket, request.priority, ticket.queue_start, request.timeout_us):
+            self._statistics.record_failure(FailureReason.REJECTED, 0)
+            raise QueueFull(f"[request id: {request.request_id or '<id_unknown>'}] Exceeds maximum queue size")
+        self._statistics.pending += 1
+        if self.instances.idle:
+            ticket.wait_reason = WaitReason.BATCH_MAY_GROW
+            forming = self._forming
+            if forming is not None and queue.is_last(ticket):
+                self._offer(forming, ticket)
+            else:
+                self._forming = None
+            self._advance()
+        else:
+            ticket.wait_reason = self._busy_reason
+            self._arm(None)
+        return ticket
+
+    def feed(self, slot: InstanceSlot) -> None:
+        """An instance has room: it takes the batch that is due, or stands by for the one that grows."""
+        self.instances.stand_by(slot)
+        self._advance()
+
+    def wake(self) -> None:
+        """A moment has come that something waited for: a batch's delay, or the end of a request's time."""
+        rejected, moved = self._queue.expire(self._clock())
+        if moved:
+            self._forming = None
+        for ticket in rejected:
+            self._statistics.pending -= 1
+            ticket.fail(QueueTimeout("Request timeout expired"))
+        self._advance()
+
+    async def close(self) -> None:
+        """Close the instances; what is still in flight fails first."""
+        self._wakeup.cancel()
+        await super().close()
+
+    def _withdraw(self, ticket: Ticket) -> bool:
+        if not self._queue.remove(ticket):
+            return False
+        self._forming = None
+        if self.instances.idle:
+            # Without this one the rest may be a batch that goes at once.
+            self._loop.call_soon(self._advance)
+        return True
+
+    def _withdraw_all(self) -> Sequence[Ticket]:
+        self._forming = None
+        return self._queue.drain()
+
+    # Forming batches
+
+    def _advance(self) -> None:
+        """Hand every batch that is due to an idle instance, and have the clock wake us for what is not due yet."""
+        wake_at: int | None = None
+        idle = self.instances.idle
+        while idle and self._queue and not self._held():
+            forming = self._forming
+            if forming is None:
+                forming = self._forming = self._form()
+            verdict = forming.decide(self._clock())
+            if not verdict.batch:
+                wake_at = verdict.wake_at
+                break
+            self._dispatch(idle.pop(), verdict.batch)
+        self._arm(wake_at)
+
+    def _held(self) -> bool:
+        if len(self._queue) >= self._hold:
+            self._hold = 0
+        return self._hold > 0
+
+    def _form(self) -> Formation[Ticket]:
+        forming: Formation[Ticket] = Formation(self._policy)
+        for ticket in self._queue:
+            self._offer(forming, ticket)
+            if forming.closed:
+                break
+        return forming
+
+    def _offer(self, forming: Formation[Ticket], ticket: Ticket) -> None:
+        if not forming.closed:
+            request = ticket.request
+            forming.offer(ticket, request.batch_size, self._key(request), ticket.queue_start)
+
+    def _dispatch(self, slot: InstanceSlot, tickets: Sequence[Ticket]) -> None:
+        """Have an instance execute requests of the queue."""
+        self._forming = None
+        rows = 0
+        for ticket in tickets:
+            self._queue.remove(ticket)
+            rows += ticket.request.batch_size
+        self._statistics.pending -= len(tickets)
+        self._executing.update(tickets)
+        batch = Batch(tickets, rows)
+        now = monotonic_ns()
+        for ticket in tickets:
+            ticket.start_execution(batch, slot.instance, now)
+            if self._order is not None:
+                ticket.in_turn(self._order)
+        if not self.instances.execute(slot, batch):
+            self.instances.stand_by(slot)
+
+    def _arm(self, wake_at: int | None) -> None:
+        """Be woken at the first of a batch's moment and the next deadline."""
+        deadline = self._queue.next_deadline
+        if deadline is not None:
+            # A deadline has passed when the clock is later than it.
+            wake_at = deadline + 1 if wake_at is None else min(wake_at, deadline + 1)
+        self._wakeup.at(wake_at)
