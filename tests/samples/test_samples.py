@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -51,6 +52,20 @@ def test_identity_sends_back_what_it_gets_and_zeros_for_the_rest(server: infer.S
     np.testing.assert_array_equal(result["OUTPUT1"], numbers)
     assert result["OUTPUT2"].tolist() == [False]
     assert result.parameters["param1"] == 42
+
+
+def test_batched_says_how_many_executed_together(server: infer.Server) -> None:
+    values = [np.full((1 + number % 2, 1), number, np.int32) for number in range(8)]
+    with ThreadPoolExecutor(len(values)) as pool:
+        results = list(pool.map(lambda value: server.infer("batched", {"INPUT0": value}), values))
+    for value, result in zip(values, results, strict=True):
+        np.testing.assert_array_equal(result["OUTPUT0"], value)
+    # Every execution of b rows was told to b rows: the sum over all rows of 1/b is the number of executions.
+    executions = sum(len(each["BATCH_SIZE"]) / each["BATCH_SIZE"][0, 0] for each in results)
+    statistics = server.statistics("batched")[0]
+    assert round(executions, 6) == statistics.execution_count
+    assert sum(1 / each["REQUESTS"][0, 0] for each in results) == pytest.approx(statistics.execution_count)
+    assert statistics.inference_count == 12
 
 
 def test_digits_names_more_than_95_percent_of_the_held_out_digits(server: infer.Server) -> None:
