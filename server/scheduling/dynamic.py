@@ -70,12 +70,18 @@ class DynamicScheduler(Scheduler):
     def submit(self, request: InferenceRequest, on_response: Callable[[InferenceResponse], None]) -> Ticket:
         """Take a request in. Raises Unavailable when stopping or without instances, QueueFull at the bound."""
         ticket = self._admit(request, on_response)
-        queue = self._queue
+        queue, idle = self._queue, self.instances.idle
+        if idle and not queue and not self._hold and not self._policy.delay_ns:
+            # PERF: what nothing is waited for with goes to an idle instance without passing through the queue.
+            slot = idle.pop()
+            if not self._start(slot, (ticket,), request.batch_size):
+                self.instances.release(slot)
+            return ticket
         if not queue.append(ticket, request.priority, ticket.queue_start, request.timeout_us):
             self._statistics.record_failure(FailureReason.REJECTED, 0)
             raise QueueFull(f"[request id: {request.request_id or '<id_unknown>'}] Exceeds maximum queue size")
         self._statistics.pending += 1
-        if self.instances.idle:
+        if idle:
             ticket.wait_reason = WaitReason.BATCH_MAY_GROW
             forming = self._forming
             if forming is not None and queue.is_last(ticket):
@@ -164,6 +170,11 @@ class DynamicScheduler(Scheduler):
             self._queue.remove(ticket)
             rows += ticket.request.batch_size
         self._statistics.pending -= len(tickets)
+        if not self._start(slot, tickets, rows):
+            self.instances.stand_by(slot)
+
+    def _start(self, slot: InstanceSlot, tickets: Sequence[Ticket], rows: int) -> bool:
+        """Have an instance, which is not idle any more, execute requests; False where it refuses, which fails them."""
         self._executing.update(tickets)
         batch = Batch(tickets, rows)
         now = monotonic_ns()
@@ -171,8 +182,7 @@ class DynamicScheduler(Scheduler):
             ticket.start_execution(batch, slot.instance, now)
             if self._order is not None:
                 ticket.in_turn(self._order)
-        if not self.instances.execute(slot, batch):
-            self.instances.stand_by(slot)
+        return self.instances.execute(slot, batch)
 
     def _arm(self, wake_at: int | None) -> None:
         """Be woken at the first of a batch's moment and the next deadline."""
