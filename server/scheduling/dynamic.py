@@ -60,7 +60,7 @@ class DynamicScheduler(Scheduler):
         self._forming: Formation[Ticket] | None = None
         self._hold = hold
         self._clock = clock
-        self._wakeup = Wakeup(loop, clock, self.wake)
+        self._wakeup = Wakeup(loop, clock, self._advance)
 
     @property
     def pending_count(self) -> int:
@@ -99,16 +99,6 @@ class DynamicScheduler(Scheduler):
         self.instances.stand_by(slot)
         self._advance()
 
-    def wake(self) -> None:
-        """A moment has come that something waited for: a batch's delay, or the end of a request's time."""
-        rejected, moved = self._queue.expire(self._clock())
-        if moved:
-            self._forming = None
-        for ticket in rejected:
-            self._statistics.pending -= 1
-            ticket.fail(QueueTimeout("Request timeout expired"))
-        self._advance()
-
     async def close(self) -> None:
         """Close the instances; what is still in flight fails first."""
         self._wakeup.cancel()
@@ -131,6 +121,7 @@ class DynamicScheduler(Scheduler):
 
     def _advance(self) -> None:
         """Hand every batch that is due to an idle instance, and have the clock wake us for what is not due yet."""
+        self._expire()
         wake_at: int | None = None
         idle = self.instances.idle
         while idle and self._queue and not self._held():
@@ -143,6 +134,15 @@ class DynamicScheduler(Scheduler):
                 break
             self._dispatch(idle.pop(), verdict.batch)
         self._arm(wake_at)
+
+    def _expire(self) -> None:
+        """Answer the requests whose time is up; those that are served all the same have a new place."""
+        rejected, moved = self._queue.expire(self._clock())
+        if moved:
+            self._forming = None
+        for ticket in rejected:
+            self._statistics.pending -= 1
+            ticket.fail(QueueTimeout("Request timeout expired"))
 
     def _held(self) -> bool:
         if len(self._queue) >= self._hold:

@@ -157,6 +157,16 @@ async def test_a_request_whose_time_is_up_is_answered_while_every_instance_is_bu
     assert (bench.statistics.pending, bench.scheduler.in_flight) == (0, 1)
 
 
+async def test_a_request_whose_time_is_up_never_executes_though_nobody_woke_up_in_time(make_bench: MakeBench) -> None:
+    bench = make_bench(batching={"default_queue_policy": {"default_timeout_microseconds": HOUR_US}})
+    bench.submit("busy")
+    bench.submit("a")
+    bench.scheduler._clock = lambda: monotonic_ns() + 2 * HOUR_US * 1000
+    bench.instances[0].finish()
+    assert bench.outcomes == {"busy": None, "a": Code.UNAVAILABLE}
+    assert bench.executing() == []
+
+
 async def test_a_request_may_shorten_its_time_where_that_is_allowed(make_bench: MakeBench) -> None:
     policy = {"default_timeout_microseconds": HOUR_US, "allow_timeout_override": True}
     bench = make_bench(batching={"default_queue_policy": policy})
@@ -168,12 +178,13 @@ async def test_a_request_may_shorten_its_time_where_that_is_allowed(make_bench: 
 
 
 async def test_a_request_whose_time_is_up_may_be_served_last(make_bench: MakeBench) -> None:
-    policy = {"default_timeout_microseconds": 500, "timeout_action": "DELAY", "allow_timeout_override": True}
+    policy = {"default_timeout_microseconds": HOUR_US, "timeout_action": "DELAY"}
     bench = make_bench(batching={"default_queue_policy": policy}, max_batch_size=0)
     bench.submit("busy")
     bench.submit("late")
-    bench.scheduler._clock = lambda: monotonic_ns() + HOUR_US
-    bench.scheduler.wake()
+    bench.scheduler._clock = lambda: monotonic_ns() + 2 * HOUR_US * 1000
+    bench.scheduler._advance()
+    bench.scheduler._clock = monotonic_ns
     bench.submit("fresh")
     bench.instances[0].finish()
     assert bench.executing() == ["fresh"]
