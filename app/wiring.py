@@ -34,8 +34,9 @@ class RunningServer:
 
     def __init__(self, settings: ServerSettings, *, doors: bool = True) -> None:
         self.settings = settings
+        engine_settings = _engine_settings(settings)
         self.serving_loop = ServingLoop()
-        self.engine = Engine(_engine_settings(settings), self.serving_loop.loop)
+        self.engine = Engine(engine_settings, self.serving_loop.loop)
         self.http: HttpService | None = None
         self.operator: OperatorService | None = None
         if doors and settings.allow_http:
