@@ -47,6 +47,45 @@ class TensorSpec:
     label_filename: str = ""
 
 
+class BatchInputKind(enum.Enum):
+    """What is computed from the shapes that one input has in the requests of a batch."""
+
+    ELEMENT_COUNT = "BATCH_ELEMENT_COUNT"
+    ACCUMULATED_ELEMENT_COUNT = "BATCH_ACCUMULATED_ELEMENT_COUNT"
+    ACCUMULATED_ELEMENT_COUNT_WITH_ZERO = "BATCH_ACCUMULATED_ELEMENT_COUNT_WITH_ZERO"
+    MAX_ELEMENT_COUNT_AS_SHAPE = "BATCH_MAX_ELEMENT_COUNT_AS_SHAPE"
+    ITEM_SHAPE = "BATCH_ITEM_SHAPE"
+    ITEM_SHAPE_FLATTEN = "BATCH_ITEM_SHAPE_FLATTEN"
+
+
+@dataclass(frozen=True, slots=True)
+class BatchInput:
+    """Inputs of the model that no client sends: the backend computes them for each batch.
+
+    A sound configuration has one source input, and datatype INT32 or FP32.
+    """
+
+    kind: BatchInputKind
+    target_names: tuple[str, ...]
+    datatype: Datatype
+    source_inputs: tuple[str, ...]
+
+
+class BatchOutputKind(enum.Enum):
+    """How an output without a batch dimension is divided among the requests of a batch."""
+
+    SCATTER_WITH_INPUT_SHAPE = "BATCH_SCATTER_WITH_INPUT_SHAPE"
+
+
+@dataclass(frozen=True, slots=True)
+class BatchOutput:
+    """Outputs that the model gives as one flat tensor for a batch. A sound configuration has one source input."""
+
+    kind: BatchOutputKind
+    target_names: tuple[str, ...]
+    source_inputs: tuple[str, ...]
+
+
 @dataclass(frozen=True, slots=True)
 class InstanceGroup:
     """A group of equal instances. ``count`` 0 and an empty name leave the choice to the defaults."""
@@ -81,6 +120,8 @@ class ModelConfig:
     max_batch_size: int = 0
     inputs: tuple[TensorSpec, ...] = ()
     outputs: tuple[TensorSpec, ...] = ()
+    batch_inputs: tuple[BatchInput, ...] = ()
+    batch_outputs: tuple[BatchOutput, ...] = ()
     instance_groups: tuple[InstanceGroup, ...] = ()
     version_policy: VersionPolicy = VersionPolicy()
     default_model_filename: str = ""
@@ -106,6 +147,8 @@ class ModelConfig:
             max_batch_size=document.get("max_batch_size", 0),
             inputs=_tensor_specs(document.get("input", ())),
             outputs=_tensor_specs(document.get("output", ())),
+            batch_inputs=tuple(_batch_input(entry) for entry in document.get("batch_input", ())),
+            batch_outputs=tuple(_batch_output(entry) for entry in document.get("batch_output", ())),
             instance_groups=tuple(_instance_group(group) for group in document.get("instance_group", ())),
             version_policy=_version_policy(policy),
             default_model_filename=document.get("default_model_filename", ""),
@@ -132,6 +175,23 @@ def _tensor_specs(entries: Sequence[Document]) -> tuple[TensorSpec, ...]:
             label_filename=entry.get("label_filename", ""),
         )
         for entry in entries
+    )
+
+
+def _batch_input(entry: Document) -> BatchInput:
+    return BatchInput(
+        kind=BatchInputKind(entry.get("kind", "BATCH_ELEMENT_COUNT")),
+        target_names=tuple(entry.get("target_name", ())),
+        datatype=Datatype.from_config(entry["data_type"]),
+        source_inputs=tuple(entry.get("source_input", ())),
+    )
+
+
+def _batch_output(entry: Document) -> BatchOutput:
+    return BatchOutput(
+        kind=BatchOutputKind(entry.get("kind", "BATCH_SCATTER_WITH_INPUT_SHAPE")),
+        target_names=tuple(entry.get("target_name", ())),
+        source_inputs=tuple(entry.get("source_input", ())),
     )
 
 

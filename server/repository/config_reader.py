@@ -102,4 +102,9 @@ def _frozen(document: Document, *, source: str) -> ModelConfig:
                     f"({kind}[{index}].data_type, one of TYPE_FP32, TYPE_INT32, TYPE_STRING, …)"
                 )
                 raise InvalidArgument(msg)
+    for index, entry in enumerate(document.get("batch_input", ())):
+        if entry["data_type"] == "TYPE_INVALID":
+            wanted = "batch input data type must be TYPE_INT32 or TYPE_FP32"
+            msg = f"{source}: {wanted} for {document['name']}; set batch_input[{index}].data_type"
+            raise InvalidArgument(msg)
     return ModelConfig.from_document(document)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from math import prod
 from typing import TYPE_CHECKING
 
@@ -91,6 +92,7 @@ def _formats(config: ModelConfig, spec: TensorSpec, entry: Document, label: str)
 def batch_inputs(config: ModelConfig) -> Iterator[Problem]:
     """Inputs that are computed for each batch."""
     names = {spec.name for spec in config.inputs}
+    taken = set(names)
     for index, entry in enumerate(config.document.get("batch_input", ())):
         path = f"batch_input[{index}]"
         kind, sources, datatype = entry.get("kind", ""), entry.get("source_input", []), entry.get("data_type", "")
@@ -98,6 +100,11 @@ def batch_inputs(config: ModelConfig) -> Iterator[Problem]:
             wanted = "batch input data type must be TYPE_INT32 or TYPE_FP32"
             yield Problem(f"{path}.data_type", f"{wanted} for {config.name}, not {datatype}")
         yield from _sources(config, f"batch input kind '{kind}'", path, sources, names)
+        for target in entry.get("target_name", ()):
+            if target in taken:
+                sentence = f"target input name '{target}' in batch_input of {config.name} is the name of another input"
+                yield Problem(f"{path}.target_name", f"{sentence}; clients send an input, or it is computed")
+            taken.add(target)
 
 
 def batch_outputs(config: ModelConfig) -> Iterator[Problem]:
@@ -117,6 +124,26 @@ def batch_outputs(config: ModelConfig) -> Iterator[Problem]:
             seen.add(target)
         kind = entry.get("kind", "")
         yield from _sources(config, f"batch output kind '{kind}'", path, entry.get("source_input", []), inputs)
+    yield from _reach(config)
+
+
+def _reach(config: ModelConfig) -> Iterator[Problem]:
+    """Variable-size dimensions of batch outputs that their source input does not have."""
+    ranks = {spec.name: len(_inside(spec)) for spec in config.inputs}
+    dims = {spec.name: _inside(spec) for spec in config.outputs}
+    for index, entry in enumerate(config.batch_outputs):
+        for source, target in itertools.product(entry.source_inputs, entry.target_names):
+            if source in ranks and -1 in dims.get(target, ())[ranks[source] :]:
+                sentence = (
+                    f"batch output '{target}' of {config.name} takes the variable sizes of its dims "
+                    f"{list(dims[target])} from input '{source}', which has {ranks[source]} dims; give the sizes"
+                )
+                yield Problem(f"batch_output[{index}].source_input", sentence)
+
+
+def _inside(spec: TensorSpec) -> tuple[int, ...]:
+    """The dims that the backend sees."""
+    return spec.dims if spec.reshape is None else spec.reshape
 
 
 def _sources(config: ModelConfig, what: str, path: str, sources: Sequence[str], inputs: set[str]) -> Iterator[Problem]:

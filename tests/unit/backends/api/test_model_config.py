@@ -5,7 +5,18 @@ import dataclasses
 import pytest
 
 from infer.backends.api.datatypes import Datatype
-from infer.backends.api.model_config import InstanceGroup, InstanceKind, ModelConfig, TensorSpec, VersionPolicy
+from infer.backends.api.model_config import (
+    BatchInput,
+    BatchInputKind,
+    BatchOutput,
+    BatchOutputKind,
+    InstanceGroup,
+    InstanceKind,
+    ModelConfig,
+    TensorSpec,
+    VersionPolicy,
+)
+from infer.server.repository import schema
 
 DOCUMENT = {
     "name": "m",
@@ -18,6 +29,16 @@ DOCUMENT = {
         {"name": "s", "data_type": "TYPE_STRING", "dims": [1], "allow_ragged_batch": True},
     ],
     "output": [{"name": "y", "data_type": "TYPE_BF16", "dims": [2, 3], "label_filename": "l.txt"}],
+    "batch_input": [
+        {
+            "kind": "BATCH_ITEM_SHAPE",
+            "target_name": ["shapes", "again"],
+            "data_type": "TYPE_FP32",
+            "source_input": ["x"],
+        },
+        {"target_name": ["count"], "data_type": "TYPE_INT32", "source_input": ["s"]},
+    ],
+    "batch_output": [{"target_name": ["y"], "kind": "BATCH_SCATTER_WITH_INPUT_SHAPE", "source_input": ["x"]}, {}],
     "instance_group": [{"name": "g", "kind": "KIND_GPU", "count": 2, "gpus": [0, 1], "passive": True}, {}],
     "parameters": {"a": {"string_value": "b"}},
     "metric_tags": {"team": "blue"},
@@ -34,6 +55,14 @@ def test_the_typed_fields_are_those_of_the_document() -> None:
         TensorSpec("s", Datatype.BYTES, (1,), allow_ragged_batch=True),
     )
     assert config.outputs == (TensorSpec("y", Datatype.BF16, (2, 3), label_filename="l.txt"),)
+    assert config.batch_inputs == (
+        BatchInput(BatchInputKind.ITEM_SHAPE, ("shapes", "again"), Datatype.FP32, ("x",)),
+        BatchInput(BatchInputKind.ELEMENT_COUNT, ("count",), Datatype.INT32, ("s",)),
+    )
+    assert config.batch_outputs == (
+        BatchOutput(BatchOutputKind.SCATTER_WITH_INPUT_SHAPE, ("y",), ("x",)),
+        BatchOutput(BatchOutputKind.SCATTER_WITH_INPUT_SHAPE, (), ()),
+    )
     assert config.instance_groups == (
         InstanceGroup("g", InstanceKind.GPU, 2, (0, 1), passive=True),
         InstanceGroup(),
@@ -66,6 +95,12 @@ def test_a_version_policy_is_latest_all_or_specific(entry: dict[str, object], ex
 @pytest.mark.parametrize("choice", ["dynamic_batching", "sequence_batching", "ensemble_scheduling"])
 def test_the_scheduling_choice_is_named(choice: str) -> None:
     assert ModelConfig.from_document({"name": "m", choice: {}}).scheduling == choice
+
+
+@pytest.mark.parametrize(("field", "kinds"), [("batch_input", BatchInputKind), ("batch_output", BatchOutputKind)])
+def test_the_kinds_are_those_of_the_schema(field: str, kinds: type[BatchInputKind | BatchOutputKind]) -> None:
+    message = schema.message_class()().DESCRIPTOR.fields_by_name[field].message_type
+    assert [kind.value for kind in kinds] == list(message.fields_by_name["kind"].enum_type.values_by_name)
 
 
 def test_a_config_is_frozen() -> None:

@@ -141,6 +141,14 @@ def test_a_tensor_without_a_datatype_is_refused(tmp_path: Path, kind: str) -> No
         read(folder(tmp_path, f'{kind} [ {{ name: "x" dims: [ 1 ] }} ]'))
 
 
+def test_a_batch_input_without_a_datatype_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InvalidArgument) as caught:
+        read(folder(tmp_path, 'batch_input [ { source_input: "x" } ]'))
+    assert "batch input data type must be TYPE_INT32 or TYPE_FP32 for m; set batch_input[0].data_type" in str(
+        caught.value
+    )
+
+
 def test_the_document_has_triton_s_json_form(tmp_path: Path) -> None:
     text = """
       backend: "python" max_batch_size: 8

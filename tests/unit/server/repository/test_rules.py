@@ -82,6 +82,21 @@ BAD = [
         "unknown source input name 'z' in batch_input of m; declared are: x",
     ),
     (
+        GOOD + IO + 'batch_input [ { data_type: TYPE_INT32 target_name: [ "t", "x" ] source_input: "x" } ]',
+        "target input name 'x' in batch_input of m is the name of another input",
+    ),
+    (
+        GOOD + IO + 'batch_input [ { data_type: TYPE_INT32 target_name: [ "t", "t" ] source_input: "x" } ]',
+        "target input name 't' in batch_input of m is the name of another input",
+    ),
+    (
+        GOOD
+        + 'input { name: "x" data_type: TYPE_FP32 dims: -1 } '
+        + 'output { name: "y" data_type: TYPE_FP32 dims: [ -1, -1 ] } '
+        + 'batch_output [ { target_name: "y" source_input: "x" } ]',
+        "batch output 'y' of m takes the variable sizes of its dims [-1, -1] from input 'x', which has 1 dims",
+    ),
+    (
         GOOD + IO + 'batch_output [ { target_name: "z" source_input: "x" } ]',
         "unknown target output name 'z' in batch_output of m; declared are: y",
     ),
@@ -208,6 +223,8 @@ def test_an_unsound_config_is_refused_in_triton_s_words(text: str, phrase: str) 
         ENSEMBLE + SCHEDULING,
         GOOD + "instance_group [ { kind: KIND_CPU count: 2 } ]",
         GOOD + IO + 'batch_input [ { data_type: TYPE_FP32 source_input: "x" } ]',
+        GOOD + IO + 'batch_input [ { data_type: TYPE_INT32 target_name: [ "s", "t" ] source_input: "x" } ]',
+        GOOD + IO + 'batch_output [ { target_name: "y" source_input: "x" } ]',
     ],
 )
 def test_a_sound_config_has_no_problem(text: str) -> None:
