@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from ..api.errors import LoadFailed
 from ..api.model_config import ModelConfig
+from .graph import batch_input_names
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -26,8 +27,9 @@ def completed(config: ModelConfig, graph: Graph, default_max_batch_size: int) ->
     """The configuration with the sides that it leaves out.
 
     Raises LoadFailed where it asks for batches of a graph that has no batch dimension, and for tensors that have no
-    wire form.
+    wire form. What is computed for each batch is no input of the clients' and does not decide whether it batches.
     """
+    graph = graph.without_inputs(batch_input_names(config))
     document = dict(config.document)
     max_batch_size = config.max_batch_size
     if graph.batchable:
@@ -54,6 +56,7 @@ def completed(config: ModelConfig, graph: Graph, default_max_batch_size: int) ->
         document["input"] = _entries(graph.inputs.values(), config.name, batching=batching)
     if not config.outputs:
         document["output"] = _entries(graph.outputs.values(), config.name, batching=batching)
+        _shape_scattered(document, config)
     return ModelConfig.from_document(document)
 
 
@@ -71,3 +74,16 @@ def _entries(tensors: Iterable[GraphTensor], model: str, *, batching: bool) -> l
             entry["reshape"] = {"shape": []}
         entries.append(entry)
     return entries
+
+
+def _shape_scattered(document: Document, config: ModelConfig) -> None:
+    """Give outputs that are divided by the shapes of an input that input's dims, in place of the graph's flat one."""
+    dims = {entry["name"]: entry["dims"] for entry in document["input"]}
+    sources = {
+        name: source for entry in config.batch_outputs for name in entry.target_names for source in entry.source_inputs
+    }
+    for entry in document["output"]:
+        source = sources.get(entry["name"])
+        if source in dims:
+            entry["dims"] = list(dims[source])
+            entry.pop("reshape", None)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ..api.datatypes import Datatype
 from ..api.errors import LoadFailed
+from ..api.model_config import BatchInputKind
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -82,13 +83,19 @@ class Graph:
         tensors = (*self.inputs.values(), *self.optional.values(), *self.outputs.values())
         return any(tensor.datatype is Datatype.BF16 for tensor in tensors)
 
+    def without_inputs(self, names: Sequence[str]) -> Graph:
+        """The same graph as if it did not have these inputs."""
+        return replace(self, inputs={name: tensor for name, tensor in self.inputs.items() if name not in names})
+
 
 def check(config: ModelConfig, graph: Graph) -> None:
     """Raise LoadFailed where configuration and graph contradict each other, in Triton's words."""
     controls = control_names(config.document)
-    given = [spec.name for spec in config.inputs] + [name for name in controls if name in graph.inputs]
+    computed = batch_input_names(config)
+    given = [spec.name for spec in config.inputs] + [name for name in controls if name in graph.inputs] + [*computed]
     for spec in config.inputs:
         _check_input_name(config, spec, graph)
+    _check_batch_inputs(config, graph)
     expected = [name for name in given if name not in graph.optional]
     if len(expected) != len(graph.inputs):
         missing = ", ".join(name for name in graph.inputs if name not in given)
@@ -97,14 +104,14 @@ def check(config: ModelConfig, graph: Graph) -> None:
             f"model provides {len(graph.inputs)}; not configured: {missing or 'none'}"
         )
         raise LoadFailed(msg)
-    for spec in config.outputs:
-        if spec.name not in graph.outputs:
-            allowed = ", ".join(graph.outputs)
-            msg = f"unexpected inference output '{spec.name}', allowed outputs are: {allowed} (model '{config.name}')"
-            raise LoadFailed(msg)
-        _check_tensor(config, spec, graph.outputs[spec.name])
+    _check_outputs(config, graph)
     for spec in config.inputs:
-        _check_tensor(config, spec, graph.inputs.get(spec.name) or graph.optional[spec.name])
+        tensor = graph.inputs.get(spec.name) or graph.optional[spec.name]
+        _check_datatype(config, spec.name, spec.datatype, tensor)
+        if spec.allow_ragged_batch:
+            _check_ragged(config, tensor)
+        else:
+            _check_shape(config, spec, tensor)
     text = next((spec.name for spec in config.inputs if spec.datatype is Datatype.BYTES), None)
     if text is not None and graph.has_bf16:
         msg = (
@@ -121,6 +128,11 @@ def control_names(document: Document) -> tuple[str, ...]:
     return (*controls, *(entry["input_name"] for entry in batching.get("state", ())))
 
 
+def batch_input_names(config: ModelConfig) -> tuple[str, ...]:
+    """Inputs of the graph that are computed for each batch."""
+    return tuple(name for entry in config.batch_inputs for name in entry.target_names)
+
+
 def _check_input_name(config: ModelConfig, spec: TensorSpec, graph: Graph) -> None:
     if spec.name not in graph.inputs and spec.name not in graph.optional:
         allowed = ", ".join((*graph.inputs, *graph.optional))
@@ -134,14 +146,59 @@ def _check_input_name(config: ModelConfig, spec: TensorSpec, graph: Graph) -> No
         raise LoadFailed(msg)
 
 
-def _check_tensor(config: ModelConfig, spec: TensorSpec, tensor: GraphTensor) -> None:
+def _check_batch_inputs(config: ModelConfig, graph: Graph) -> None:
+    for entry in config.batch_inputs:
+        rank = 2 if entry.kind is BatchInputKind.ITEM_SHAPE else 1
+        for name in entry.target_names:
+            tensor = graph.inputs.get(name) or graph.optional.get(name)
+            if tensor is None:
+                allowed = ", ".join((*graph.inputs, *graph.optional))
+                msg = f"unexpected batch input '{name}', allowed inputs are: {allowed} (model '{config.name}')"
+                raise LoadFailed(msg)
+            _check_datatype(config, name, entry.datatype, tensor)
+            if len(tensor.shape) != rank:
+                msg = (
+                    f"model '{config.name}', tensor '{name}': batch input kind '{entry.kind.value}' has {rank} "
+                    f"dimension(s), but the model expects shape {_brackets(tensor.shape)}"
+                )
+                raise LoadFailed(msg)
+
+
+def _check_outputs(config: ModelConfig, graph: Graph) -> None:
+    scattered = {name for entry in config.batch_outputs for name in entry.target_names}
+    for spec in config.outputs:
+        tensor = graph.outputs.get(spec.name)
+        if tensor is None:
+            allowed = ", ".join(graph.outputs)
+            msg = f"unexpected inference output '{spec.name}', allowed outputs are: {allowed} (model '{config.name}')"
+            raise LoadFailed(msg)
+        _check_datatype(config, spec.name, spec.datatype, tensor)
+        # The shape of an output that is divided by the shapes of an input says nothing of the graph's own.
+        if spec.name not in scattered:
+            _check_shape(config, spec, tensor)
+
+
+def _check_datatype(config: ModelConfig, name: str, expected: Datatype, tensor: GraphTensor) -> None:
     provided = tensor.known_datatype(config.name)
-    if provided is not spec.datatype:
+    if provided is not expected:
         msg = (
-            f"unable to load model '{config.name}', configuration expects datatype {spec.datatype.config_name} for "
-            f"tensor '{spec.name}', model provides {provided.config_name}"
+            f"unable to load model '{config.name}', configuration expects datatype {expected.config_name} for "
+            f"tensor '{name}', model provides {provided.config_name}"
         )
         raise LoadFailed(msg)
+
+
+def _check_ragged(config: ModelConfig, tensor: GraphTensor) -> None:
+    if tensor.shape != (-1,):
+        msg = (
+            f"unable to load model '{config.name}', configuration expects model provides input with shape [-1] for "
+            f"ragged input '{tensor.name}', model provides {_brackets(tensor.shape)}; a ragged batch is one flat "
+            "tensor: export the model so, or remove allow_ragged_batch"
+        )
+        raise LoadFailed(msg)
+
+
+def _check_shape(config: ModelConfig, spec: TensorSpec, tensor: GraphTensor) -> None:
     where = f"model '{config.name}', tensor '{spec.name}'"
     dims = spec.dims if spec.reshape is None else spec.reshape
     batching = config.max_batch_size > 0

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..api.backend import ThreadInstance
+from ..api.batch_tensors import computed, cut, flat, output_shape, source_shapes
 from ..api.batching import StagingBuffer, gather, scatter
 from ..api.datatypes import Datatype, encode_bytes
 from ..api.errors import InferError, Internal, InvalidArgument
@@ -38,6 +39,8 @@ class OnnxInstance(ThreadInstance):
         self._outputs = {spec.name: spec for spec in config.outputs}
         self._output_names = tuple(self._outputs)
         self._strings = tuple(spec.name for spec in config.inputs if spec.datatype is Datatype.BYTES)
+        self._ragged = frozenset(spec.name for spec in config.inputs if spec.allow_ragged_batch)
+        self._sources = {name: entry.source_inputs[0] for entry in config.batch_outputs for name in entry.target_names}
         self._scalars: frozenset[str] = frozenset()
 
     def load(self) -> None:
@@ -93,13 +96,16 @@ class OnnxInstance(ThreadInstance):
         batch.compute_input_end = batch.compute_input_end or time.monotonic_ns()
         arrays = session.run(wanted, feed)
         batch.compute_output_start = time.monotonic_ns()
-        self._answer(group, {name: self._output(name, array) for name, array in zip(wanted, arrays, strict=True)})
+        self._answer(group, dict(zip(wanted, arrays, strict=True)))
 
     def _feed(self, group: Sequence[Execution]) -> dict[str, NDArray[Any]]:
         """The inputs of the group by name, as the runtime takes them."""
         feed: dict[str, NDArray[Any]] = {}
         for name in group[0].request.inputs:
-            tensor = gather([execution.request.inputs[name] for execution in group], self._staging)
+            tensors = [execution.request.inputs[name] for execution in group]
+            if name in self._ragged:
+                tensors = [flat(tensor) for tensor in tensors]
+            tensor = gather(tensors, self._staging)
             array = tensor.as_numpy()
             if tensor.datatype is Datatype.BYTES:
                 array = _decoded(array)
@@ -107,6 +113,10 @@ class OnnxInstance(ThreadInstance):
                 # A view into a request's body starts where the header ends; kernels want whole elements.
                 array = self._aligned(tensor)
             feed[name] = array.reshape(()) if name in self._scalars else array
+        for entry in self._config.batch_inputs:
+            shapes = source_shapes(entry.source_inputs[0], [execution.request for execution in group])
+            array = computed(entry, shapes, batching=self._batching)
+            feed.update(dict.fromkeys(entry.target_names, array))
         return feed
 
     def _aligned(self, tensor: Tensor) -> NDArray[Any]:
@@ -124,22 +134,35 @@ class OnnxInstance(ThreadInstance):
             asked.update(dict.fromkeys(names))
         return tuple(asked)
 
-    def _output(self, name: str, array: NDArray[Any]) -> Tensor:
-        spec = self._outputs[name]
-        shape = _client_shape(spec, array.shape, batching=self._batching)
-        if spec.datatype is Datatype.BYTES:
-            return Tensor(spec.datatype, shape, encode_bytes(array))
-        return Tensor(spec.datatype, shape, array.reshape(-1).view(np.uint8).data)
-
-    def _answer(self, group: Sequence[Execution], outputs: dict[str, Tensor]) -> None:
-        if self._batching:
-            rows = [_rows(execution.request) for execution in group]
-            parts = {name: scatter(tensor, rows) for name, tensor in outputs.items()}
-        else:
-            parts = {name: [tensor] for name, tensor in outputs.items()}
+    def _answer(self, group: Sequence[Execution], arrays: dict[str, NDArray[Any]]) -> None:
+        rows = [_rows(execution.request) for execution in group] if self._batching else []
+        parts: dict[str, list[Tensor]] = {}
+        for name, array in arrays.items():
+            if name in self._sources:
+                parts[name] = self._cut(name, array, group)
+            else:
+                spec = self._outputs[name]
+                tensor = _tensor(spec, array, _client_shape(spec, array.shape, batching=self._batching))
+                parts[name] = scatter(tensor, rows) if self._batching else [tensor]
         for index, execution in enumerate(group):
             wanted = execution.request.requested_outputs or self._output_names
             execution.send(InferenceResponse({name: parts[name][index] for name in wanted}))
+
+    def _cut(self, name: str, array: NDArray[Any], group: Sequence[Execution]) -> list[Tensor]:
+        """A flat output's share for each request, in the shape that its source input gives it."""
+        spec, source, batching = self._outputs[name], self._sources[name], self._batching
+        sources = source_shapes(source, [execution.request for execution in group])
+        dims = spec.dims if spec.reshape is None else spec.reshape
+        shapes = [output_shape(dims, shape, batching=batching) for shape in sources]
+        pieces = cut(array, shapes, name=name, source=source)
+        return [_tensor(spec, piece, _client_shape(spec, piece.shape, batching=batching)) for piece in pieces]
+
+
+def _tensor(spec: TensorSpec, array: NDArray[Any], shape: tuple[int, ...]) -> Tensor:
+    """An array of the runtime's as the output that it is, in another shape of as many elements."""
+    if spec.datatype is Datatype.BYTES:
+        return Tensor(spec.datatype, shape, encode_bytes(array))
+    return Tensor(spec.datatype, shape, array.reshape(-1).view(np.uint8).data)
 
 
 def _rows(request: InferenceRequest) -> int:

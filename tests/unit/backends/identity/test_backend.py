@@ -46,6 +46,16 @@ def test_every_datatype_comes_back_byte_for_byte_in_a_buffer_of_its_own(
     assert bytes(output.view) == payload
 
 
+def test_requests_of_a_ragged_batch_come_back_each_in_its_own_shape(drive: Callable[..., Any]) -> None:
+    driver = drive(IdentityBackend)
+    inputs = [{**entry, "allow_ragged_batch": True} for entry in PAIR["input"]]
+    scatter = [{"target_name": ["OUTPUT0"], "source_input": ["INPUT0"]}]
+    config = driver.config(**{**PAIR, "input": inputs, "batch_output": scatter, "max_batch_size": 8})
+    given = [np.array([[1, 2, 3]], np.int32), np.array([[4]], np.int32)]
+    responses = driver.execute(driver.instance(config), *(driver.request({"INPUT0": array}) for array in given))
+    assert [response.outputs["OUTPUT0"].as_numpy().tolist() for response in responses] == [[[1, 2, 3]], [[4]]]
+
+
 def test_each_request_of_a_batch_gets_its_own_answer_and_only_the_outputs_it_asked_for(
     drive: Callable[..., Any],
 ) -> None:

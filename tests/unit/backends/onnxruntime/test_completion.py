@@ -81,6 +81,42 @@ def test_only_the_side_that_is_missing_is_filled() -> None:
     assert done.outputs[0].name == "y"
 
 
+SCATTER = [{"target_name": ["y"], "source_input": ["x"]}]
+COUNT = [{"target_name": ["size"], "source_input": ["x"], "data_type": "TYPE_INT32"}]
+
+
+def test_what_is_computed_for_a_batch_is_no_input_of_the_clients() -> None:
+    with_size = graph({"x": [None, 3], "size": ("tensor(int32)", [None])}, {"y": [None, 2]})
+    done = completed(config(batch_input=COUNT), with_size, 4)
+    assert [spec.name for spec in done.inputs] == ["x"]
+    assert done.batch_inputs[0].target_names == ("size",)
+    check(done, with_size)
+
+
+def test_what_is_computed_for_a_batch_does_not_decide_whether_the_graph_batches() -> None:
+    with_fixed_size = graph({"x": [None, 3], "size": ("tensor(int32)", [4])}, {"y": [None, 2]})
+    assert completed(config(batch_input=COUNT, max_batch_size=4), with_fixed_size, 4).max_batch_size == 4
+
+
+@pytest.mark.parametrize("dims", [[-1], [-1, 2]])
+def test_a_flat_output_that_is_cut_by_an_input_is_completed_with_its_dims(dims: list[int]) -> None:
+    flat = graph({"x": [None]}, {"y": [None], "other": [None, 5]})
+    inputs = [{"name": "x", "data_type": "TYPE_FP32", "dims": dims, "allow_ragged_batch": True}]
+    done = completed(config(input=inputs, batch_output=SCATTER, max_batch_size=4), flat, 4)
+    assert [(spec.dims, spec.reshape) for spec in done.outputs] == [(tuple(dims), None), ((5,), None)]
+    check(done, flat)
+
+
+def test_a_flat_output_of_an_input_that_is_completed_too_is_like_it() -> None:
+    done = completed(config(batch_output=SCATTER), graph({"x": [None]}, {"y": [None]}), 4)
+    assert [spec.dims for spec in (*done.inputs, *done.outputs)] == [(1,), (1,)]
+
+
+def test_a_source_that_does_not_exist_is_left_to_the_rules() -> None:
+    unknown = [{"target_name": ["y"], "source_input": ["z"]}]
+    assert completed(config(batch_output=unknown), BATCHABLE, 4).outputs[0].dims == (2,)
+
+
 def test_a_type_without_a_wire_form_is_refused_with_the_way_out() -> None:
     zipmap = graph({"x": [None, 3]}, {"p": ("seq(map(int64,tensor(float)))", [None])})
     with pytest.raises(LoadFailed, match=r"'p': type seq\(map.* cannot be served.*zipmap=False"):
