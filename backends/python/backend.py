@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import logging
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from ..api.backend import Backend, BackendContext, InstanceSpec, Model, ModelFiles
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     import asyncio
 
     from .channel import Channel
+
+logger = logging.getLogger(__name__)
 
 _SCHEDULERS = ("dynamic_batching", "sequence_batching", "ensemble_scheduling")
 
@@ -76,6 +79,13 @@ class PythonBackend(Backend):
         if not await self.context.run_blocking(path.is_file):
             msg = f"Python model file not found in '{path}'"
             raise LoadFailed(msg)
+        if config.batch_inputs or config.batch_outputs:
+            # As with Triton, whose Python models get each request as it is and so have nothing to divide.
+            logger.warning(
+                "model '%s': batch_input and batch_output have no effect on a Python model, whose execute gets every "
+                "request with its own tensors and answers each",
+                config.name,
+            )
         return PythonModel(self, config, files)
 
     def worker_setup(self, config: ModelConfig, files: ModelFiles, spec: InstanceSpec) -> WorkerSetup:

@@ -1,14 +1,19 @@
-"""What auto-completion may change in a configuration."""
+"""What a configuration means to a Python model, and what auto-completion may change in it."""
 
 from __future__ import annotations
 
-from typing import Any
+import logging
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from infer.backends.api.errors import Internal
 from infer.backends.api.model_config import ModelConfig
-from infer.backends.python.backend import merge_completed
+from infer.backends.python.backend import PythonBackend, merge_completed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
 
 
 def config(**more: Any) -> ModelConfig:
@@ -31,3 +36,22 @@ def test_the_settings_of_the_scheduler_that_is_configured_win() -> None:
 def test_a_model_cannot_change_the_kind_of_its_scheduler() -> None:
     with pytest.raises(Internal, match="sets dynamic_batching, but the configuration has sequence_batching"):
         merge_completed(config(sequence_batching={}), {"dynamic_batching": {}})
+
+
+@pytest.mark.parametrize(
+    ("fields", "warns"),
+    [
+        ({}, False),
+        ({"batch_input": [{"target_name": ["n"], "data_type": "TYPE_INT32", "source_input": ["x"]}]}, True),
+        ({"batch_output": [{"target_name": ["y"], "source_input": ["x"]}]}, True),
+    ],
+    ids=["neither", "batch_input", "batch_output"],
+)
+def test_tensors_computed_for_a_batch_have_no_effect_which_the_log_says(
+    drive: Callable[..., Any], tmp_path: Path, caplog: pytest.LogCaptureFixture, fields: dict[str, Any], warns: bool
+) -> None:
+    driver = drive(PythonBackend)
+    (tmp_path / "1" / "model.py").touch()
+    with caplog.at_level(logging.WARNING):
+        driver._loop.run_until_complete(driver.backend.load(driver.config(**fields), driver.files))
+    assert ("model 'm': batch_input and batch_output have no effect on a Python model" in caplog.text) is warns
