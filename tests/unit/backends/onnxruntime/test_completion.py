@@ -100,11 +100,11 @@ def test_what_is_computed_for_a_batch_does_not_decide_whether_the_graph_batches(
 
 @pytest.mark.parametrize("dims", [[-1], [-1, 2]])
 def test_a_flat_output_that_is_cut_by_an_input_is_completed_with_its_dims(dims: list[int]) -> None:
-    flat = graph({"x": [None]}, {"y": [None], "other": [None, 5]})
+    provided = graph({"x": [None]}, {"y": [None], "other": [None, 5]})
     inputs = [{"name": "x", "data_type": "TYPE_FP32", "dims": dims, "allow_ragged_batch": True}]
-    done = completed(config(input=inputs, batch_output=SCATTER, max_batch_size=4), flat, 4)
+    done = completed(config(input=inputs, batch_output=SCATTER, max_batch_size=4), provided, 4)
     assert [(spec.dims, spec.reshape) for spec in done.outputs] == [(tuple(dims), None), ((5,), None)]
-    check(done, flat)
+    check(done, provided)
 
 
 def test_a_flat_output_of_an_input_that_is_completed_too_is_like_it() -> None:
@@ -186,6 +186,73 @@ def test_a_config_may_fix_what_the_graph_leaves_open_and_leave_outputs_out() -> 
 def test_control_inputs_of_a_sequence_batcher_count_as_configured() -> None:
     with_control = graph({"x": [None, 3], "START": [None, 1]}, {"y": [None, 2]})
     check(config(**io([3]), sequence_batching={"control_input": [{"name": "START"}]}), with_control)
+
+
+def flat(**fields: object) -> ModelConfig:
+    """Ragged input x, an output y that is cut by its shape, and the batch input ``size``."""
+    fitting = io(
+        [-1],
+        input=[{"name": "x", "data_type": "TYPE_FP32", "dims": [-1, 2], "allow_ragged_batch": True}],
+        output=[{"name": "y", "data_type": "TYPE_FP32", "dims": [-1, 2]}],
+        batch_input=COUNT,
+        batch_output=SCATTER,
+    )
+    return config(**{**fitting, **fields})
+
+
+FLAT = graph({"x": [None], "size": ("tensor(int32)", [None])}, {"y": [None]})
+
+
+def test_ragged_inputs_batch_inputs_and_cut_outputs_are_flat_in_the_graph() -> None:
+    check(flat(), FLAT)
+
+
+@pytest.mark.parametrize(
+    ("fields", "phrase"),
+    [
+        (
+            {"batch_input": [{**COUNT[0], "data_type": "TYPE_FP32"}]},
+            "configuration expects datatype TYPE_FP32 for tensor 'size', model provides TYPE_INT32",
+        ),
+        (
+            {"batch_input": [{**COUNT[0], "kind": "BATCH_ITEM_SHAPE"}]},
+            "tensor 'size': batch input kind 'BATCH_ITEM_SHAPE' has 2 dimension(s), but the model expects shape [-1]",
+        ),
+        (
+            {"batch_input": [{**COUNT[0], "target_name": ["sizes"]}]},
+            "unexpected batch input 'sizes', allowed inputs are: x, size (model 'm')",
+        ),
+        ({"batch_input": []}, "configuration expects 1 inputs, model provides 2; not configured: size"),
+        (
+            {"input": [{"name": "x", "data_type": "TYPE_INT32", "dims": [-1], "allow_ragged_batch": True}]},
+            "configuration expects datatype TYPE_INT32 for tensor 'x', model provides TYPE_FP32",
+        ),
+        (
+            {"input": [{"name": "x", "data_type": "TYPE_FP32", "dims": [-1]}]},
+            "tensor 'x': the model expects 1 dimensions (shape [-1])",
+        ),
+        (
+            {"output": [{"name": "y", "data_type": "TYPE_INT32", "dims": [-1]}]},
+            "configuration expects datatype TYPE_INT32 for tensor 'y', model provides TYPE_FP32",
+        ),
+        ({"batch_output": []}, "tensor 'y': the model expects 1 dimensions (shape [-1])"),
+    ],
+)
+def test_a_graph_that_does_not_fit_what_is_flat_is_refused_with_both_sides(fields: dict[str, Any], phrase: str) -> None:
+    with pytest.raises(LoadFailed) as caught:
+        check(flat(**fields), FLAT)
+    assert phrase in str(caught.value)
+
+
+@pytest.mark.parametrize(("shape", "shown"), [([None, None], "[-1,-1]"), ([4], "[4]"), ([], "[]")])
+def test_a_ragged_input_that_is_not_flat_in_the_graph_is_refused_with_the_way_out(
+    shape: list[int | None], shown: str
+) -> None:
+    other = graph({"x": shape, "size": ("tensor(int32)", [None])}, {"y": [None]})
+    with pytest.raises(LoadFailed) as caught:
+        check(flat(), other)
+    assert f"input with shape [-1] for ragged input 'x', model provides {shown}; a ragged batch is" in str(caught.value)
+    assert str(caught.value).endswith("export the model so, or remove allow_ragged_batch")
 
 
 def test_the_default_batch_size_is_a_backend_option(drive: Callable[..., Any], onnx_file: Callable[..., Any]) -> None:

@@ -1,4 +1,4 @@
-"""Ragged batches: inputs of different shapes in one run, tensors computed for the batch, flat outputs cut apart."""
+"""Ragged batches: inputs of different shapes in one run, batch inputs, and flat outputs that are cut apart."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from onnx import TensorProto, helper
 
 from infer.backends.api.datatypes import Datatype
-from infer.backends.api.errors import BackendFailure, InvalidArgument, LoadFailed
+from infer.backends.api.errors import BackendFailure, InvalidArgument
 from infer.backends.api.request import InferenceRequest
 from infer.backends.api.tensor import Tensor
 from infer.backends.onnxruntime.backend import OnnxRuntimeBackend
@@ -353,59 +353,6 @@ def test_a_request_that_leaves_an_optional_source_out_fails_alone(
     assert isinstance(without.error, InvalidArgument)
     assert "from the shape of input 'x', which the request leaves out; send it" in str(without.error)
     assert given.outputs["y"].as_numpy().tolist() == [[5.0]]
-
-
-@pytest.mark.parametrize(
-    ("fields", "phrase"),
-    [
-        (
-            {"batch_input": [batch_input("BATCH_ELEMENT_COUNT", "size", "TYPE_INT32")]},
-            "configuration expects datatype TYPE_INT32 for tensor 'size', model provides TYPE_FP32",
-        ),
-        (
-            {"batch_input": [batch_input("BATCH_ITEM_SHAPE", "size")]},
-            "tensor 'size': batch input kind 'BATCH_ITEM_SHAPE' has 2 dimension(s), but the model expects shape [-1]",
-        ),
-        (
-            {"batch_input": [batch_input("BATCH_ELEMENT_COUNT", "sizes")]},
-            "unexpected batch input 'sizes', allowed inputs are: x, size (model 'm')",
-        ),
-        ({"batch_input": []}, "configuration expects 1 inputs, model provides 2; not configured: size"),
-        (
-            {"input": [ragged([-1], "TYPE_INT32")]},
-            "configuration expects datatype TYPE_INT32 for tensor 'x', model provides TYPE_FP32",
-        ),
-        (
-            {"output": [output("y", [-1], "TYPE_INT32")]},
-            "configuration expects datatype TYPE_INT32 for tensor 'y', model provides TYPE_FP32",
-        ),
-        ({"output": [output("z", [-1])]}, "unexpected inference output 'z', allowed outputs are: y"),
-        ({"batch_output": []}, "tensor 'y': the model expects 1 dimensions (shape [-1])"),
-    ],
-)
-def test_a_graph_that_does_not_fit_is_refused_with_both_sides(
-    drive: Callable[..., Any], onnx_file: Callable[..., Path], fields: dict[str, Any], phrase: str
-) -> None:
-    onnx_file(
-        [("x", "FLOAT", ["n"]), ("size", "FLOAT", ["k"])], [("y", "FLOAT", ["n"])], [("Identity", ["x"], ["y"], {})]
-    )
-    driver = drive(OnnxRuntimeBackend)
-    fitting = scattered(batch_input=[batch_input("BATCH_ELEMENT_COUNT", "size")])
-    driver.instance(driver.config(**fitting))
-    with pytest.raises(LoadFailed) as caught:
-        driver.instance(driver.config(**{**fitting, **fields}))
-    assert phrase in str(caught.value)
-
-
-def test_a_ragged_input_with_a_batch_dimension_in_the_graph_is_refused_with_the_way_out(
-    drive: Callable[..., Any], onnx_file: Callable[..., Path]
-) -> None:
-    onnx_file([("x", "FLOAT", ["n", "w"])], [("y", "FLOAT", ["n", "w"])], [("Identity", ["x"], ["y"], {})])
-    driver = drive(OnnxRuntimeBackend)
-    with pytest.raises(LoadFailed) as caught:
-        driver.instance(driver.config(**scattered()))
-    assert "input with shape [-1] for ragged input 'x', model provides [-1,-1]" in str(caught.value)
-    assert str(caught.value).endswith("export the model so, or remove allow_ragged_batch")
 
 
 def test_text_that_is_not_utf8_fails_only_its_own_request_of_a_ragged_batch(
