@@ -12,6 +12,7 @@ Requests take the same way as those of every door: looked up, checked, queued, e
 from __future__ import annotations
 
 import contextlib
+import json
 import queue
 from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass
@@ -21,6 +22,8 @@ from typing import TYPE_CHECKING, Any
 from ..backends.api.errors import LoadFailed, Unavailable
 from ..backends.api.request import InferenceRequest
 from ..backends.api.tensor import Tensor
+from ..server.lifecycle.overrides import LoadOverrides
+from ..server.wire.control import FILE_PREFIX
 from .settings import ServerSettings
 from .wiring import RunningServer
 
@@ -155,11 +158,25 @@ class Server:
         server = self._running
         return ResponseStream(server, _submit(server, request, responses.put), responses)
 
-    def load(self, model_name: str) -> None:
-        """Load a model, or load it anew. Raises InferError; what served before then still does."""
+    def load(
+        self,
+        model_name: str,
+        *,
+        config: str | Mapping[str, Any] | None = None,
+        files: Mapping[str, bytes | PathLike[str]] | None = None,
+    ) -> None:
+        """Load a model, or what changed of it since it was loaded.
+
+        :param config: a whole configuration (JSON text or its fields) in place of the model's ``config.pbtxt``.
+        :param files: the whole content of the model's folder by ``<version>/<path>``, as bytes or as the path of a
+            file; the repository is not looked at then, and ``config`` must be given.
+
+        Raises InferError, and OSError for a file that cannot be read; what served before then still does.
+        """
         server = self._running
+        overrides = _overrides(config, files or {})
         try:
-            server.serving_loop.run(server.engine.load(model_name))
+            server.serving_loop.run(server.engine.load(model_name, overrides))
         except CancelledError as exc:
             msg = f"load failed for model '{model_name}': the server was stopped meanwhile"
             raise Unavailable(msg) from exc
@@ -247,6 +264,16 @@ class ResponseStream:
 
     def __del__(self) -> None:
         self.close()
+
+
+def _overrides(config: str | Mapping[str, Any] | None, files: Mapping[str, bytes | PathLike[str]]) -> LoadOverrides:
+    """What a load is given. The prefix ``file:`` of the protocol's parameters may stand before a path."""
+    text = config if config is None or isinstance(config, str) else json.dumps(dict(config))
+    contents = {
+        path.removeprefix(FILE_PREFIX): content if isinstance(content, bytes) else Path(content).read_bytes()
+        for path, content in files.items()
+    }
+    return LoadOverrides(text, contents)
 
 
 def _request(  # noqa: PLR0913, PLR0917  the parts of one request

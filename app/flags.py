@@ -118,7 +118,8 @@ FLAGS: tuple[Flag, ...] = (
          "Read configs/NAME.pbtxt of a model in place of its config.pbtxt.", acted=True, not_empty=True),
     Flag("model-load-thread-count", Kind.INT, 4, Group.REPOSITORY,
          "Models that are read in at the same time.", acted=True, minimum=1),
-    Flag("model-load-retry-count", Kind.INT, 0, Group.REPOSITORY, "Further tries for a load that fails.", minimum=0),
+    Flag("model-load-retry-count", Kind.INT, 0, Group.REPOSITORY,
+         "Further tries for a version that fails to load.", acted=True, minimum=0),
     Flag("model-namespacing", Kind.BOOL, False, Group.REPOSITORY, "Allow one model name in several repositories."),
     Flag("enable-peer-access", Kind.BOOL, True, Group.REPOSITORY, "Let GPUs read each other's memory."),
     # HTTP

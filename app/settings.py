@@ -35,6 +35,7 @@ class ServerSettings:
     load_model: tuple[str, ...] = ()
     model_config_name: str = _DEFAULTS.text("model-config-name")
     model_load_thread_count: int = _DEFAULTS.integer("model-load-thread-count")
+    model_load_retry_count: int = _DEFAULTS.integer("model-load-retry-count")
     auto_complete_config: bool = not _DEFAULTS.boolean("disable-auto-complete-config")
     exit_on_error: bool = _DEFAULTS.boolean("exit-on-error")
     strict_readiness: bool = _DEFAULTS.boolean("strict-readiness")
@@ -84,6 +85,7 @@ def from_arguments(given: Arguments) -> ServerSettings:
         load_model=given.texts("load-model"),
         model_config_name=given.text("model-config-name"),
         model_load_thread_count=given.integer("model-load-thread-count"),
+        model_load_retry_count=given.integer("model-load-retry-count"),
         auto_complete_config=_auto_complete(given),
         exit_on_error=given.boolean("exit-on-error"),
         strict_readiness=given.boolean("strict-readiness"),

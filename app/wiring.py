@@ -112,6 +112,7 @@ def _engine_settings(settings: ServerSettings) -> EngineSettings:
             gpus=usable_indices(),
             parallel=settings.model_load_thread_count,
             delay_scheduler=_delay_scheduler(),
+            retries=settings.model_load_retry_count,
         ),
         server_id=settings.id,
         version=__version__,
@@ -163,5 +164,6 @@ def _operator_service(settings: ServerSettings, engine: Engine) -> OperatorServi
             host_metrics=settings.allow_cpu_metrics,
             gpu_metrics=settings.allow_gpu_metrics,
             metrics_interval_s=settings.metrics_interval_ms / 1000,
+            max_body_bytes=settings.http_max_input_size,
         ),
     )

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from ..backends.api.request import InferenceRequest
     from ..backends.api.response import InferenceResponse
     from .lifecycle.models import ServedModel
+    from .lifecycle.overrides import LoadOverrides
     from .lifecycle.states import IndexEntry
     from .observe.statistics import ModelSnapshot
     from .scheduling.ticket import Ticket
@@ -194,16 +195,20 @@ class Engine:
         self.started = True
         return failures
 
-    async def load(self, name: str) -> None:
-        """Load a model, or load it anew. Raises InferError; what served before then still does."""
+    async def load(self, name: str, overrides: LoadOverrides | None = None) -> None:
+        """Load a model, or what changed of it, or what ``overrides`` say in place of its files.
+
+        Raises InferError; what served before then still does.
+        """
         if self.draining:
             msg = "Server exiting"
             raise Unavailable(msg)
-        await self._loader.load(name)
+        await self._loader.load(name, overrides)
 
     async def unload(self, name: str, *, wait: bool = True, unload_dependents: bool = False) -> None:  # noqa: ARG002  dependents come with ensembles
         """Stop serving a model; ``wait`` until it is closed. An unknown name is no error.
 
+        Without ``wait`` requests in flight are not waited for; what holds none is closed when this returns.
         ``unload_dependents`` is about the steps of ensembles, which no model here has yet.
         """
         await self._loader.unload(name, wait=wait)

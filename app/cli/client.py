@@ -29,7 +29,7 @@ _CODES = {
     503: ExitCode.NOT_READY,
 }
 _FIRST_ERROR_STATUS = 400
-_UNKNOWN = ("not found", "unknown model", "is not available")
+_UNKNOWN = ("not found", "unknown model", "is not available", "no folder '")
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,3 +151,10 @@ def model_path(name: str, version: str = "", tail: str = "") -> str:
 
     middle = f"/versions/{quote(version, safe='')}" if version else ""
     return f"/v2/models/{quote(name, safe='')}{middle}{tail}"
+
+
+def control_path(name: str, verb: str) -> str:
+    """The path that loads (``load``) or unloads (``unload``) a model."""
+    from urllib.parse import quote
+
+    return f"/v2/repository/models/{quote(name, safe='')}/{verb}"

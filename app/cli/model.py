@@ -1,4 +1,4 @@
-"""``infer model …``: what a running server serves. Talks to the operator's door."""
+"""``infer model …``: what a running server serves, and changing it. Talks to the operator's door."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ from typing import Annotated, Any
 import typer
 
 from ..failures import CommandError, ExitCode
-from .client import OPERATOR_URL, Client, error_text, model_path
+from .client import OPERATOR_URL, Client, control_path, error_text, model_path
 from .output import Format, print_json, print_table
 
-app = typer.Typer(name="model", help="Look at the models of a running server.", no_args_is_help=True)
+app = typer.Typer(
+    name="model", help="Look at the models of a running server, load and unload them.", no_args_is_help=True
+)
 
 Url = Annotated[str, typer.Option("--url", envvar="INFER_URL", help="The server's operator port.")]
 Timeout = Annotated[float, typer.Option("--timeout", help="Seconds to wait for an answer.")]
@@ -131,6 +133,61 @@ def stats(
     else:
         head = ("MODEL", "VERSION", "REQUESTS", "FAILED", "ROWS", "EXECUTIONS", "QUEUE µs", "COMPUTE µs", "REQUEST µs")
         print_table(head, [_stats_cells(row) for row in models])
+
+
+@app.command()
+def load(
+    name: Name,
+    *,
+    config: Annotated[
+        str,
+        typer.Option(
+            "--config",
+            metavar="FILE|JSON",
+            help="A whole configuration in place of config.pbtxt: JSON, or a file of it (.json, .pbtxt).",
+        ),
+    ] = "",
+    files: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--file",
+            metavar="PATH=LOCAL",
+            help="A local file as PATH of the model (1/model.onnx=new.onnx); these are all its files. Repeatable.",
+        ),
+    ] = None,
+    url: Url = OPERATOR_URL,
+    timeout: Timeout = 600.0,
+    output: Output = Format.TABLE,
+) -> None:
+    """Load a model, or what changed of it; what served before serves until then, and on where it fails.
+
+    Examples: infer model load m · infer model load m --config '{"backend": "python", …}'
+    """
+    from .overrides import load_parameters
+
+    client = Client(url, timeout)
+    parameters = load_parameters(config, files or [])
+    client.post(control_path(name, "load"), {"parameters": parameters} if parameters else {})
+    _print_change(client, name, output)
+
+
+@app.command()
+def unload(name: Name, url: Url = OPERATOR_URL, timeout: Timeout = 600.0, output: Output = Format.TABLE) -> None:
+    """Stop serving a model and wait until its last request is answered; an unknown model is no error."""
+    client = Client(url, timeout)
+    client.post(control_path(name, "unload"), {})
+    _print_change(client, name, output)
+
+
+def _print_change(client: Client, name: str, output: Format) -> None:
+    """What the index says of a model after a change."""
+    rows = [row for row in _index(client) if row["name"] == name]
+    if output is Format.JSON:
+        print_json(rows)
+    elif output is Format.NAME:
+        print(name)
+    else:
+        print(f"{name}  " + ("; ".join(_state(row) for row in rows) or "not loaded"))
 
 
 def _index(client: Client, *, ready_only: bool = False) -> list[Row]:

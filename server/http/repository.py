@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ...backends.api.errors import Internal, InvalidArgument, Unsupported
-from ..wire import describe
-from ..wire.control import check_control
-from .errors import mistyped
+from ...backends.api.errors import Internal, InvalidArgument
+from ..wire import control, describe
 from .json_text import DepthExceeded
 from .resources import Resource, read_document, send_empty, send_json
 
@@ -42,7 +40,7 @@ class RepositoryIndex(Resource):
 
 
 class ModelLoad(Resource):
-    """Load a model, or load it anew."""
+    """Load a model, what changed of it, or what the parameters give in place of its files."""
 
     def __init__(self, engine: Engine, limit: int) -> None:
         self._engine = engine
@@ -50,10 +48,9 @@ class ModelLoad(Resource):
 
     async def on_post(self, req: Request, resp: Response, model: str, repository: str = "") -> None:
         """200 when the model serves, or why it does not."""
-        check_control(self._engine, model, repository)
-        for key, value in (await _read_parameters(req, self._limit)).items():
-            _refuse_override(key, value)
-        await self._engine.load(model)
+        control.check_control(self._engine, model, repository)
+        parameters = await _read_parameters(req, self._limit)
+        await self._engine.load(model, control.json_load_overrides(parameters, control.HTTP_WORDS))
         send_empty(resp)
 
 
@@ -65,12 +62,11 @@ class ModelUnload(Resource):
         self._limit = limit
 
     async def on_post(self, req: Request, resp: Response, model: str, repository: str = "") -> None:
-        """200, also for a model nobody knows."""
-        check_control(self._engine, model, repository)
-        dependents = (await _read_parameters(req, self._limit)).get("unload_dependents", False)
-        if not isinstance(dependents, bool):
-            raise mistyped("unload_dependents", "boolean")
-        await self._engine.unload(model, unload_dependents=dependents)
+        """200 without waiting for requests in flight, also for a model nobody knows."""
+        control.check_control(self._engine, model, repository)
+        parameters = await _read_parameters(req, self._limit)
+        dependents = control.unload_dependents(parameters, control.HTTP_WORDS)
+        await self._engine.unload(model, wait=False, unload_dependents=dependents)
         send_empty(resp)
 
 
@@ -81,18 +77,3 @@ async def _read_parameters(req: Request, limit: int) -> dict[str, Any]:
         msg = "failed to get request params.: attempt to get members for non-object"
         raise Internal(msg)
     return values  # pyright: ignore[reportUnknownVariableType]
-
-
-def _refuse_override(key: str, value: object) -> None:
-    """A load is from the repository as it is; Triton's overrides are told from keys that mean nothing."""
-    if not isinstance(value, str):
-        msg = "attempt to access JSON non-string as string"
-        raise Internal(msg)
-    if key == "config" or key.startswith("file:"):
-        msg = (
-            f"load parameter '{key}' is not supported yet; change the model's folder in the repository and load it "
-            "without parameters"
-        )
-        raise Unsupported(msg)
-    msg = "unexpected error on creating Triton parameter"
-    raise Internal(msg)

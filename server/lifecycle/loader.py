@@ -1,9 +1,9 @@
 """Bringing models up and down.
 
 A load reads the repository, completes and checks the configuration, opens every version the policy chooses, brings all
-instances up, and only then swaps: what served before serves until then, and for good if anything fails. All of it is
-coroutines on the serving loop; the pool's threads only read files and open runtimes, so loads that are started inside
-loads cannot starve.
+instances up, and only then swaps: what served before serves until then, and for good if anything fails. What did not
+change since the last load is left as it is. All of it is coroutines on the serving loop; the pool's threads only read
+files and open runtimes, so loads that are started inside loads cannot starve.
 """
 
 from __future__ import annotations
@@ -17,45 +17,42 @@ from typing import TYPE_CHECKING
 from ...backends.api.backend import ModelFiles, ThreadInstance
 from ...backends.api.errors import Code, InferError, Internal, InvalidArgument, LoadFailed, NotFound
 from ..observe.statistics import ModelStatistics
-from ..repository import autofill, config_reader, layout, rules
-from ..repository.problem import UnsoundConfig
+from ..repository import autofill, layout
 from ..scheduling.factory import make_scheduler
 from ..scheduling.instances import ThreadedInstance
 from ..scheduling.pool import PoolOptions
-from . import placement, version_policy
+from . import placement, reload
+from .labels import read_labels
 from .models import ServedModel, VersionRecord
+from .overrides import LoadOverrides, check_files
+from .planning import Planner
+from .reload import Loaded
+from .retirement import Retirement, close
 from .signature import ModelSignature
-from .states import UNLOADED, ModelState
+from .sources import Sources
+from .states import UNLOADED, ModelState, reason_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
 
-    from ...backends.api.backend import Backend, LoopInstance, Model, RunBlocking
+    from ...backends.api.backend import LoopInstance, Model, RunBlocking
     from ...backends.api.model_config import ModelConfig
     from .backends import Backends
     from .models import ModelEntry, ModelTable
+    from .planning import Plan
+    from .sources import ModelSource
 
 log = logging.getLogger("infer.lifecycle")
-
-_STATUS = {
-    Code.UNKNOWN: "Unknown",
-    Code.INTERNAL: "Internal",
-    Code.NOT_FOUND: "Not found",
-    Code.INVALID_ARG: "Invalid argument",
-    Code.UNAVAILABLE: "Unavailable",
-    Code.UNSUPPORTED: "Unsupported",
-    Code.ALREADY_EXISTS: "Already exists",
-    Code.CANCELLED: "Cancelled",
-}
-"""A code as Triton spells it in a reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class LoaderSettings:
     """What loading depends on.
 
-    ``gpus`` are the usable devices; ``execute_timeout_s`` 0 means no limit; ``delay_scheduler`` is how many requests
-    a dynamic batcher waits for before its first batch, for tests that fill queues.
+    ``gpus`` are the usable devices; ``execute_timeout_s`` 0 means no limit; ``retries`` are further tries for a version
+    that does not come up; ``delay_scheduler`` is how many requests a dynamic batcher waits for before its first batch,
+    for tests that fill queues.
     """
 
     repositories: tuple[Path, ...]
@@ -64,17 +61,8 @@ class LoaderSettings:
     execute_timeout_s: float = 0.0
     gpus: tuple[int, ...] = ()
     parallel: int = 4
+    retries: int = 0
     delay_scheduler: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class _Plan:
-    """What a load is going to do: which versions of what, by which backend."""
-
-    folder: layout.ModelFolder
-    config: ModelConfig
-    versions: tuple[int, ...]
-    backend: Backend
 
 
 class Loader:
@@ -90,11 +78,12 @@ class Loader:
     ) -> None:
         self._table = table
         self._settings = settings
-        self._backends = backends
         self._loop = loop
         self._run_blocking = run_blocking
         self._loading: set[asyncio.Task[None]] = set()
-        self._retiring: dict[asyncio.Task[None], ServedModel] = {}
+        self._retirement = Retirement(table, loop)
+        self._sources = Sources(settings.repositories, run_blocking, config_name=settings.config_name)
+        self._planner = Planner(backends, run_blocking, auto_complete=settings.auto_complete, gpus=settings.gpus)
 
     async def list_repository(self) -> tuple[str, ...]:
         """Look what the repositories hold and put it into the index; the names that can be loaded."""
@@ -119,17 +108,19 @@ class Loader:
         await asyncio.gather(*(load_one(name) for name in names))
         return failures
 
-    async def load(self, name: str) -> None:
-        """Load a model, or load it anew and swap.
+    async def load(self, name: str, overrides: LoadOverrides | None = None) -> None:
+        """Load a model, or load anew what changed of it, and swap.
 
-        Raises Internal where the repository or the configuration is at fault, and LoadFailed where a version did
-        not come up; what served before still does.
+        Without ``overrides`` a model whose files did not change is left as it serves. Raises Internal where the
+        repository, the configuration or an override is at fault, and LoadFailed where a version did not come up; what
+        served before still does.
         """
         layout.check_name(name)
+        overrides = overrides or LoadOverrides()
         if self._table.known(name) is None:
-            await self._find_folder(name)
+            await self._look(name, overrides)
         # A task of its own: who asked may go away, and a stopping server must be able to end it.
-        task = self._loop.create_task(self._load_in_turn(self._table.entry(name)))
+        task = self._loop.create_task(self._load_in_turn(self._table.entry(name), overrides))
         self._loading.add(task)
         task.add_done_callback(self._loading.discard)
         await asyncio.shield(task)
@@ -137,15 +128,17 @@ class Loader:
     async def unload(self, name: str, *, wait: bool = True) -> None:
         """Stop serving a model at once; close it when its last request has been answered.
 
-        ``wait`` False returns when it has stopped serving. A name that was never loaded is no error.
+        ``wait`` False does not wait for requests: what holds none is closed when this returns. A name that was never
+        loaded is no error.
         """
         entry = self._table.known(name)
         if entry is None:
             return
         async with entry.lock:
             entry.reason = ""
-            retired = [
-                self._retire(record, record.served)
+            entry.loaded = None
+            leaving = [
+                (record.served, self._retirement.retire(record, record.served))
                 for record in entry.versions.values()
                 if record.served is not None and record.state is not ModelState.UNLOADING
             ]
@@ -153,14 +146,15 @@ class Loader:
                 if record.served is None and record.state is ModelState.UNAVAILABLE:
                     record.reason = UNLOADED
             self._table.publish()
-        if wait and retired:
-            await asyncio.gather(*retired)
+        closing = [task for served, task in leaving if wait or not served.scheduler.in_flight]
+        if closing:
+            await asyncio.gather(*(asyncio.shield(task) for task in closing))
 
     def opened(self) -> tuple[ServedModel, ...]:
         """Every version that may hold requests: those that serve, that are down, and that are on their way out."""
         records = (record for entry in self._table for record in entry.versions.values())
         serving = (record.served for record in records if record.served is not None)
-        return tuple(dict.fromkeys((*serving, *self._retiring.values())))
+        return tuple(dict.fromkeys((*serving, *self._retirement.models)))
 
     async def close_all(self) -> None:
         """End every load, close every model, whatever is still in flight."""
@@ -168,93 +162,124 @@ class Loader:
         for task in loading:
             task.cancel()
         await asyncio.gather(*loading, return_exceptions=True)
-        for entry in self._table:
-            await self.unload(entry.name, wait=False)
-        if self._retiring:
-            await asyncio.gather(*self._retiring)
+        await asyncio.gather(*(self.unload(entry.name) for entry in self._table))
+        await self._retirement.finish()
 
     # Loading
 
-    async def _find_folder(self, name: str) -> layout.ModelFolder:
-        """The model's folder. Raises Internal: a name that no repository holds leaves no trace but this answer."""
+    async def _look(self, name: str, overrides: LoadOverrides) -> None:
+        """Look whether an unknown model is anywhere. Raises Internal: where not, this answer is its only trace."""
         try:
-            return await self._run_blocking(layout.find, self._settings.repositories, name)
+            if overrides.files:
+                check_files(overrides)
+            else:
+                await self._run_blocking(layout.find, self._settings.repositories, name)
         except NotFound as exc:
-            log.error("failed to load '%s': %s", name, exc)  # noqa: TRY400  a sentence, not a traceback
-            msg = f"failed to load '{name}', failed to poll from model repository: {exc}"
-            raise Internal(msg) from exc
+            raise _not_polled(name, exc) from exc
+        except InvalidArgument as exc:
+            if overrides:
+                raise _not_polled(name, exc) from exc
 
-    async def _load_in_turn(self, entry: ModelEntry) -> None:
+    async def _load_in_turn(self, entry: ModelEntry, overrides: LoadOverrides) -> None:
         async with entry.lock:
-            await self._load(entry)
+            try:
+                source = await self._sources.find(entry.name, overrides)
+            except InferError as exc:
+                self._show(entry, exc, overrides)
+                raise _not_polled(entry.name, exc) from exc
+            try:
+                await self._load(entry, source)
+            finally:
+                await source.release()
 
-    async def _load(self, entry: ModelEntry) -> None:
+    async def _load(self, entry: ModelEntry, source: ModelSource) -> None:
         name = entry.name
-        try:
-            plan = await self._plan(name)
-        except InferError as exc:
-            log.error("failed to load '%s': %s", name, exc)  # noqa: TRY400  a sentence, not a traceback
-            if not self._table.ready_versions(name):
-                entry.reason = f"{_STATUS[exc.code]}: {exc}"
-                self._table.publish()
-            if isinstance(exc, LoadFailed):
-                msg = f"load failed for model '{name}': {exc}"
-                raise LoadFailed(msg, code=Code.INVALID_ARG) from exc
-            msg = f"failed to load '{name}', failed to poll from model repository: {exc}"
-            raise Internal(msg) from exc
+        if source.private is None:
+            self._table.note_listed(name)
+        if _serves_already(entry, source):
+            log.info("'%s' serves as its files are; there is nothing to load", name)
+            return
+        plan = await self._planned(entry, source)
         entry.reason = ""
-        before = dict(entry.versions)
-        for version in plan.versions:
-            if before.get(version) is None or before[version].served is None:
+        for version in plan.opening:
+            before = entry.versions.get(version)
+            if before is None or before.served is None:
                 entry.versions[version] = VersionRecord(name, version, ModelState.LOADING)
         self._table.publish()
-        outcomes = await asyncio.gather(*(self._open(plan, version) for version in plan.versions))
+        outcomes = await self._open_all(plan)
         failed = [outcome for outcome in outcomes if isinstance(outcome, VersionRecord)]
         if failed:
             await self._abandon(entry, outcomes)
             reasons = "".join(f"version {r.version} is at UNAVAILABLE state: {r.reason};\n" for r in failed)
             msg = f"load failed for model '{name}': {reasons}"
             raise LoadFailed(msg, code=Code.INVALID_ARG)
-        self._swap(entry, [outcome for outcome in outcomes if isinstance(outcome, ServedModel)])
+        self._swap(entry, plan, [outcome for outcome in outcomes if isinstance(outcome, ServedModel)])
+        entry.loaded = Loaded(plan.folder.path, source.stamp, plan.config, plan.versions)
 
-    async def _plan(self, name: str) -> _Plan:
-        """Read folder and configuration, choose versions and backend."""
-        folder = await self._run_blocking(layout.find, self._settings.repositories, name)
-        given = await self._run_blocking(lambda: config_reader.read(folder, config_name=self._settings.config_name))
-        entries = await self._run_blocking(layout.version_entries, folder)
-        config = autofill.identify(given, folder, entries)
-        if given is None and not self._settings.auto_complete:
-            msg = f"model '{name}' has no config.pbtxt, and --disable-auto-complete-config forbids to do without one"
-            raise InvalidArgument(msg)
-        if not self._settings.auto_complete:
-            await self._check(autofill.complete(config, gpus=self._settings.gpus), folder)
-        _refuse_what_is_not_built(config)
-        versions = version_policy.choose(name, folder.versions, config.version_policy)
-        backend = await self._backends.get(config.backend)
-        return _Plan(folder, config, versions, backend)
+    async def _planned(self, entry: ModelEntry, source: ModelSource) -> Plan:
+        """What to do; a failure is shown and worded for who asked."""
+        name = entry.name
+        try:
+            return await self._planner.plan(entry, source)
+        except LoadFailed as exc:
+            log.error("failed to load '%s': %s", name, exc)  # noqa: TRY400  a sentence, not a traceback
+            self._show(entry, exc, source.overrides)
+            msg = f"load failed for model '{name}': {exc}"
+            raise LoadFailed(msg, code=Code.INVALID_ARG) from exc
+        except InferError as exc:
+            self._show(entry, exc, source.overrides)
+            raise _not_polled(name, exc) from exc
 
-    async def _open(self, plan: _Plan, version: int) -> ServedModel | VersionRecord:
+    def _show(self, entry: ModelEntry, error: InferError, overrides: LoadOverrides) -> None:
+        """Show in the index why nothing of a model serves. A request that asks for the wrong thing changes nothing."""
+        if not overrides and not self._table.ready_versions(entry.name):
+            entry.reason = reason_of(error)
+            self._table.publish()
+
+    async def _open_all(self, plan: Plan) -> list[ServedModel | VersionRecord]:
+        """Bring versions up side by side; where the load is ended meanwhile, nothing of it is left open."""
+        tasks = [self._loop.create_task(self._open(plan, version)) for version in plan.opening]
+        try:
+            return await asyncio.gather(*tasks)
+        except asyncio.CancelledError:
+            outcomes = await asyncio.gather(*tasks, return_exceptions=True)
+            await _close_opened(outcomes)
+            raise
+
+    async def _open(self, plan: Plan, version: int) -> ServedModel | VersionRecord:
         """Bring one version up: what serves it, or a record with the reason why nothing does."""
+        name = plan.folder.name
+        outcome = await self._try_to_open(plan, version)
+        for attempt in range(1, self._settings.retries + 1):
+            if isinstance(outcome, ServedModel):
+                break
+            log.info("loading '%s' version %d again, retry %d of %d", name, version, attempt, self._settings.retries)
+            outcome = await self._try_to_open(plan, version)
+        return outcome
+
+    async def _try_to_open(self, plan: Plan, version: int) -> ServedModel | VersionRecord:
         name = plan.folder.name
         started = monotonic()
         record = VersionRecord(name, version, ModelState.LOADING)
         try:
             served = await self._bring_up(plan, record)
         except InferError as exc:
-            record.reason = f"{_STATUS[exc.code]}: {exc}"
+            record.reason = reason_of(exc)
         except Exception as exc:
             log.exception("model '%s' version %d: unexpected failure while loading", name, version)
             record.reason = f"Internal: {type(exc).__name__}: {exc}"
         else:
             served.statistics.load_duration_s = monotonic() - started
+            if plan.source.private is not None:
+                served.private = plan.source.private.hold()
             return served
         record.state = ModelState.UNAVAILABLE
         log.error("failed to load '%s' version %d: %s", name, version, record.reason)
         return record
 
-    async def _bring_up(self, plan: _Plan, record: VersionRecord) -> ServedModel:
+    async def _bring_up(self, plan: Plan, record: VersionRecord) -> ServedModel:
         config = await self._completed_config(plan, record.version)
-        labels = await self._run_blocking(_read_labels, config, plan.folder.path)
+        labels = await self._run_blocking(read_labels, config, plan.folder.path)
         model = await plan.backend.load(config, ModelFiles(plan.folder.path, record.version))
         instances: dict[str, LoopInstance] = {}
         try:
@@ -276,7 +301,7 @@ class Loader:
         record.served = served
         return served
 
-    async def _completed_config(self, plan: _Plan, version: int) -> ModelConfig:
+    async def _completed_config(self, plan: Plan, version: int) -> ModelConfig:
         config = plan.config
         gpus = self._settings.gpus if plan.backend.supports_gpu else ()
         count = plan.backend.default_instance_count
@@ -286,17 +311,8 @@ class Loader:
                 ModelFiles(plan.folder.path, version),
             )
         config = autofill.complete(config, default_instance_count=count, gpus=gpus)
-        await self._check(config, plan.folder)
+        await self._planner.check(config, plan.source)
         return config
-
-    async def _check(self, config: ModelConfig, folder: layout.ModelFolder) -> None:
-        """Raise InvalidArgument, with file and line, where the configuration is not sound."""
-        try:
-            rules.check(config, gpus=self._settings.gpus)
-        except UnsoundConfig as exc:
-            name = self._settings.config_name
-            error = exc
-            raise await self._run_blocking(lambda: config_reader.located(folder, error, config_name=name)) from exc
 
     def _instances(self, model: Model, config: ModelConfig) -> dict[str, LoopInstance]:
         instances: dict[str, LoopInstance] = {}
@@ -312,48 +328,54 @@ class Loader:
 
     # Changing what serves
 
-    def _swap(self, entry: ModelEntry, served: list[ServedModel]) -> None:
-        """The new versions serve from here on; every version that served before goes."""
+    def _swap(self, entry: ModelEntry, plan: Plan, served: list[ServedModel]) -> None:
+        """The new versions serve from here on; every version that served before and is not kept goes."""
         old = [record for record in entry.versions.values() if record.served is not None]
         for model in served:
             model.record.state = ModelState.READY
             entry.versions[model.version] = model.record
             log.info("successfully loaded '%s' version %d", model.name, model.version)
         for record in old:
-            if record.served is not None:
-                self._retire(record, record.served)
+            if record.served is None:
+                continue
+            if record.version in plan.kept:
+                record.served.config = reload.with_policy_of(record.served.config, plan.config)
+            elif record.state is not ModelState.UNLOADING:
+                self._retirement.retire(record, record.served)
         self._table.publish()
 
     async def _abandon(self, entry: ModelEntry, outcomes: list[ServedModel | VersionRecord]) -> None:
         """A version failed: close those that came up, show why, and leave what served before serving."""
+        await _close_opened(outcomes)
         for outcome in outcomes:
-            if isinstance(outcome, ServedModel):
-                await outcome.scheduler.close()
-                await outcome.model.close()
             shown = entry.versions.get(outcome.version)
             if shown is not None and shown.served is None:
                 shown.state = ModelState.UNAVAILABLE
                 shown.reason = outcome.reason or "another version of the model failed to load"
         self._table.publish()
 
-    def _retire(self, record: VersionRecord, served: ServedModel) -> asyncio.Task[None]:
-        """Take a version out of service and close it in the background when it is drained."""
-        record.state = ModelState.UNLOADING
-        record.reason = ""
-        task = self._loop.create_task(self._close(record, served))
-        self._retiring[task] = served
-        task.add_done_callback(self._retiring.pop)
-        return task
 
-    async def _close(self, record: VersionRecord, served: ServedModel) -> None:
-        await served.scheduler.drain()
-        await served.scheduler.close()
-        await served.model.close()
-        record.served = None
-        record.state = ModelState.UNAVAILABLE
-        record.reason = UNLOADED
-        self._table.publish()
-        log.info("successfully unloaded '%s' version %d", record.name, record.version)
+def _serves_already(entry: ModelEntry, source: ModelSource) -> bool:
+    """Whether a load has nothing to do: nothing is overridden, no file changed, and every version serves."""
+    loaded = entry.loaded
+    return (
+        loaded is not None
+        and not source.overrides
+        and reload.is_unchanged(loaded, source)
+        and all(entry.is_ready(version) for version in loaded.versions)
+    )
+
+
+async def _close_opened(outcomes: Iterable[object]) -> None:
+    for outcome in outcomes:
+        if isinstance(outcome, ServedModel):
+            await close(outcome)
+
+
+def _not_polled(name: str, error: InferError) -> Internal:
+    """The answer to a load whose model was not even tried; the log has it too."""
+    log.error("failed to load '%s': %s", name, error)
+    return Internal(f"failed to load '{name}', failed to poll from model repository: {error}")
 
 
 async def _load_instances(instances: dict[str, LoopInstance]) -> None:
@@ -365,31 +387,3 @@ async def _load_instances(instances: dict[str, LoopInstance]) -> None:
         if isinstance(outcome, BaseException):
             msg = f"instance '{name}' did not load: {type(outcome).__name__}: {outcome}"
             raise LoadFailed(msg) from outcome
-
-
-def _refuse_what_is_not_built(config: ModelConfig) -> None:
-    """Refuse configurations whose meaning this server would change by ignoring them."""
-    if config.platform == "ensemble" or config.scheduling == "ensemble_scheduling":
-        msg = f"model '{config.name}' is an ensemble; this version of infer does not serve ensembles yet"
-        raise LoadFailed(msg, code=Code.UNSUPPORTED)
-    if config.scheduling == "sequence_batching":
-        msg = f"model '{config.name}' wants sequence_batching; this version of infer does not serve sequences yet"
-        raise LoadFailed(msg, code=Code.UNSUPPORTED)
-
-
-def _read_labels(config: ModelConfig, model_dir: Path) -> dict[str, tuple[str, ...]]:
-    """The label files of the outputs, a label a line. Raises InvalidArgument for one that is missing or outside."""
-    labels: dict[str, tuple[str, ...]] = {}
-    for spec in config.outputs:
-        if not spec.label_filename:
-            continue
-        path = (model_dir / spec.label_filename).resolve()
-        if not path.is_relative_to(model_dir.resolve()):
-            msg = f"label_filename '{spec.label_filename}' of output '{spec.name}' is outside model directory"
-            raise InvalidArgument(msg, code=Code.UNSUPPORTED)
-        try:
-            labels[spec.name] = tuple(path.read_text(encoding="utf-8").splitlines())
-        except OSError as exc:
-            msg = f"unable to open label file '{path}' of output '{spec.name}': {exc.strerror}"
-            raise InvalidArgument(msg) from exc
-    return labels

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from ...backends.api.model_config import ModelConfig
     from ..observe.statistics import ModelStatistics
     from ..scheduling.scheduler import Scheduler
+    from .private_folder import PrivateFolder
+    from .reload import Loaded
     from .signature import ModelSignature
 
 
@@ -43,7 +45,7 @@ class VersionRecord:
 class ServedModel:
     """One loaded version, ready for requests."""
 
-    __slots__ = ("config", "model", "name", "record", "scheduler", "signature", "statistics", "version")
+    __slots__ = ("config", "model", "name", "private", "record", "scheduler", "signature", "statistics", "version")
 
     def __init__(  # noqa: PLR0913  a record of what the loader made, by name
         self,
@@ -63,6 +65,8 @@ class ServedModel:
         self.statistics = statistics
         self.scheduler = scheduler
         self.model = model
+        self.private: PrivateFolder | None = None
+        """The folder that was made for its files, where they came with the load."""
 
     @property
     def state(self) -> ModelState:
@@ -76,15 +80,36 @@ class ServedModel:
 
 
 class ModelEntry:
-    """One model by name: its versions, and the lock that makes loads and unloads of it take turns."""
+    """One model by name: its versions, and the lock that makes loads and unloads of it take turns.
 
-    __slots__ = ("lock", "name", "reason", "versions")
+    ``loaded`` is what the versions that serve were made of, None where nothing was loaded since the last unload.
+    """
+
+    __slots__ = ("loaded", "lock", "name", "reason", "versions")
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.reason = ""
         self.versions: dict[int, VersionRecord] = {}
+        self.loaded: Loaded | None = None
         self.lock = asyncio.Lock()
+
+    def is_ready(self, version: int) -> bool:
+        """Whether a version serves with all its instances."""
+        record = self.versions.get(version)
+        return (
+            record is not None
+            and record.state is ModelState.READY
+            and record.served is not None
+            and record.served.scheduler.all_ready
+        )
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether all that was loaded was unloaded again."""
+        return not self.reason and all(
+            record.state is ModelState.UNAVAILABLE and record.reason == UNLOADED for record in self.versions.values()
+        )
 
 
 class ModelTable:
@@ -131,6 +156,11 @@ class ModelTable:
         self._listed = frozenset(names)
         self._duplicates = frozenset(duplicates)
         self.publish()
+
+    def note_listed(self, name: str) -> None:
+        """Take note that a repository holds a model."""
+        if name not in self._listed:
+            self._listed |= {name}
 
     def find(self, name: str, version: int | None = None) -> ServedModel:
         """What serves a version, or the highest ready one for None.
@@ -180,7 +210,9 @@ class ModelTable:
         """Rebuild the frozen views after a change."""
         serving: dict[tuple[str, int | None], ServedModel] = {}
         index: list[IndexEntry] = []
-        for name in sorted({*self._entries, *self._listed, *self._duplicates}):
+        # A model whose files came with its load is in no repository, so it is listed until it is unloaded.
+        elsewhere = {name for name, entry in self._entries.items() if not entry.is_gone}
+        for name in sorted(elsewhere | self._listed | self._duplicates):
             entry = self._entries.get(name)
             if name in self._duplicates:
                 reason = "model appears in two or more repositories"

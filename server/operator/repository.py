@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import falcon
 
-from ...backends.api.errors import InvalidArgument, Unsupported
-from ..wire import describe
+from ...backends.api.errors import InvalidArgument
+from ..wire import control, describe
 from .control import refusal
 from .reply import read_object, send
 
 if TYPE_CHECKING:
+    from ...backends.api.errors import InferError
     from ..engine import Engine
     from .control import Control
 
@@ -47,24 +48,38 @@ class ModelControlResource:
         self._control = control
 
     def on_post_load(self, req: falcon.Request, resp: falcon.Response, name: str) -> None:
-        """Load a model, or load it anew; 200 once it serves."""
+        """Load a model, what changed of it, or what the parameters give in place of its files; 200 once it serves."""
         _check_client(req)
-        if read_object(req).get("parameters"):
-            raise Unsupported(f"load of '{name}': parameters are not taken here; change the model's files instead")
+        overrides = control.json_load_overrides(_parameters(req), _WORDS)
         _logger.info("load of '%s' asked for at the operator's door", name)
-        self._control.run(f"load of '{name}'", self._engine.load(name))
+        self._control.run(f"load of '{name}'", self._engine.load(name, overrides))
         resp.content_type = "application/json"
 
     def on_post_unload(self, req: falcon.Request, resp: falcon.Response, name: str) -> None:
         """Stop serving a model; 200 once it is closed, also for an unknown name."""
         _check_client(req)
-        parameters: dict[str, Any] = read_object(req).get("parameters") or {}
-        dependents = parameters.get("unload_dependents", False)
-        if not isinstance(dependents, bool):
-            raise InvalidArgument("Unable to parse 'unload_dependents': expected a boolean")
+        dependents = control.unload_dependents(_parameters(req), _WORDS)
         _logger.info("unload of '%s' asked for at the operator's door", name)
         self._control.run(f"unload of '{name}'", self._engine.unload(name, unload_dependents=dependents))
         resp.content_type = "application/json"
+
+
+def _unknown(key: str) -> InferError:
+    return InvalidArgument(f"unknown load parameter '{key}'; a load takes 'config' and 'file:<version>/<path>'")
+
+
+def _mistyped(key: str, expected: str) -> InferError:
+    return InvalidArgument(f"Unable to parse '{key}': expected a {expected}")
+
+
+_WORDS = control.ControlWords(_unknown, _mistyped)
+
+
+def _parameters(req: falcon.Request) -> dict[str, Any]:
+    parameters: object = read_object(req).get("parameters") or {}
+    if not isinstance(parameters, dict):
+        raise InvalidArgument("expected a JSON object as 'parameters'")
+    return cast("dict[str, Any]", parameters)
 
 
 def _check_client(req: falcon.Request) -> None:

@@ -46,7 +46,7 @@ class OperatorSettings:
     metrics_interval_s: float = 2.0
     threads: int = 6
     control_timeout_s: float = 600.0
-    max_body_bytes: int = 1 << 20
+    max_body_bytes: int = 64 << 20
 
 
 class OperatorService:

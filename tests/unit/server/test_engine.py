@@ -219,13 +219,13 @@ async def test_a_name_that_leads_out_of_the_repository_is_refused(start: Start, 
 
 @pytest.mark.parametrize("words", ["ensemble_scheduling { step [] }", "sequence_batching {}"])
 def test_what_is_not_built_yet_is_refused_and_not_served_wrongly(words: str) -> None:
-    from infer.server.lifecycle.loader import _refuse_what_is_not_built
+    from infer.server.lifecycle.planning import refuse_what_is_not_built
     from infer.server.repository import config_reader, pbtxt, schema
 
     document = schema.to_document(pbtxt.parse(words, source="config.pbtxt"))
     config = config_reader.from_document(document, source="config.pbtxt", name="m")
     with pytest.raises(LoadFailed, match=r"does not serve (ensembles|sequences) yet"):
-        _refuse_what_is_not_built(config)
+        refuse_what_is_not_built(config)
 
 
 async def test_draining_refuses_new_requests_and_keeps_calls_of_models(start: Start, tmp_path: Path) -> None:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from infer.backends.api.request import InferenceRequest
+    from infer.server.lifecycle.overrides import LoadOverrides
 
 CODEC_COMMAND = (
     sys.executable,
@@ -127,6 +128,7 @@ class FakeEngine:
         self.tickets: list[FakeTicket] = []
         self.held: list[FakeTicket] = []
         self.changes: list[tuple[str, str]] = []
+        self.overrides: list[LoadOverrides | None] = []
         labels = {"OUTPUT0": tuple(f"label{index}" for index in range(16))}
         two = [spec("INPUT0", "INT32", 16), spec("INPUT1", "INT32", 16)]
         sums = [spec("OUTPUT0", "INT32", 16), spec("OUTPUT1", "INT32", 16)]
@@ -189,12 +191,14 @@ class FakeEngine:
             raise InvalidArgument(f"requested model version is not available for model '{name}'")
         return tuple(served.statistics.snapshot() for served in self.models.values() if name in ("", served.name))
 
-    async def load(self, name: str) -> None:
+    async def load(self, name: str, overrides: LoadOverrides | None = None) -> None:
         self.changes.append(("load", name))
+        self.overrides.append(overrides)
         if name == "unknown_model":
             raise InferError(f"failed to load '{name}', failed to poll from model repository")
 
-    async def unload(self, name: str, *, unload_dependents: bool = False) -> None:
+    async def unload(self, name: str, *, wait: bool = True, unload_dependents: bool = False) -> None:
+        assert not wait, "a client is not kept until the last request is answered"
         self.changes.append(("unload_all" if unload_dependents else "unload", name))
 
 

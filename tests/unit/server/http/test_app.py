@@ -169,6 +169,14 @@ def test_load_and_unload_reach_the_engine_in_explicit_mode(door: Any) -> None:
     ]  # fmt: skip
 
 
+def test_the_parameters_of_a_load_reach_the_engine_files_decoded(door: Any) -> None:
+    parameters = {"config": '{"backend": "python"}', "file:1/model.py": "cGFz\r\ncw==", "file:labels.txt": ""}
+    assert door.post("/v2/repository/models/new/load", {"parameters": parameters}).status == 200
+    (overrides,) = door.engine.overrides
+    assert overrides.config == '{"backend": "python"}'
+    assert overrides.files == {"1/model.py": b"pass", "labels.txt": b""}
+
+
 @pytest.mark.parametrize("mode", ["none", "poll"])
 @pytest.mark.parametrize("verb", ["load", "unload"])
 def test_models_are_not_changed_in_another_control_mode(door: Any, mode: str, verb: str) -> None:
@@ -184,8 +192,9 @@ def test_models_are_not_changed_in_another_control_mode(door: Any, mode: str, ve
 @pytest.mark.parametrize(
     ("path", "document", "status", "phrase"),
     [
-        ("models/simple/load", {"parameters": {"config": "{}"}}, 501, "load parameter 'config' is not supported yet"),
-        ("models/simple/load", {"parameters": {"file:1/a": "eA=="}}, 501, "load parameter 'file:1/a' is not supported"),
+        ("models/simple/load", {"parameters": {"file:1/a": "e"}}, 400, "load parameter 'file:1/a' is not base64"),
+        ("models/simple/load", {"parameters": {"file:1/a": 7}}, 500, "attempt to access JSON non-string as string"),
+        ("models/simple/load", {"parameters": {"config": "{}", "x": ""}}, 500, "unexpected error on creating Triton"),
         ("models/simple/load", {"parameters": {"config": 5}}, 500, "attempt to access JSON non-string as string"),
         ("models/simple/load", {"parameters": {"foo": "bar"}}, 500, "unexpected error on creating Triton parameter"),
         ("models/simple/load", {"parameters": []}, 500, "failed to get request params."),

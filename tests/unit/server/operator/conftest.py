@@ -21,6 +21,8 @@ from infer.server.operator.service import OperatorService, OperatorSettings
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from infer.server.lifecycle.overrides import LoadOverrides
+
 CONFIG = ModelConfig.from_document(
     {
         "name": "simple",
@@ -70,8 +72,8 @@ class StubEngine:
             raise InvalidArgument(f"requested model '{name}' is not available")
         return (ModelSnapshot("simple", version or "3", success=Duration(5, 7)),)
 
-    async def load(self, name: str) -> None:
-        self.calls.append(("load", name))
+    async def load(self, name: str, overrides: LoadOverrides | None = None) -> None:
+        self.calls.append(("load", name, overrides) if overrides else ("load", name))
         if name == "bad":
             raise InvalidArgument("load failed for model 'bad': no file")
         if self.gate is not None:

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from infer.server.operator.service import OperatorSettings
+
 if TYPE_CHECKING:
     from tests.unit.server.operator.conftest import Door
 
@@ -132,6 +134,7 @@ def test_a_bad_index_request_is_refused_with_a_sentence(door: Door, body: bytes,
     assert message in answer.json["error"]
 
 
+@pytest.mark.parametrize("settings", [OperatorSettings(port=0, max_body_bytes=1 << 20)])
 def test_a_body_beyond_the_limit_is_refused(door: Door) -> None:
     connection = http.client.HTTPConnection(*door.service.address, timeout=20)
     with contextlib.closing(connection):

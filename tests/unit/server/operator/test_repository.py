@@ -2,10 +2,11 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from infer.server.lifecycle.overrides import LoadOverrides
 from infer.server.operator.service import OperatorSettings
 
 if TYPE_CHECKING:
@@ -24,10 +25,26 @@ def test_a_failed_load_says_why(door: Door) -> None:
     assert (answer.status, answer.json) == (400, {"error": "load failed for model 'bad': no file"})
 
 
-def test_parameters_of_a_load_are_not_offered(door: Door) -> None:
-    answer = door.post("/v2/repository/models/simple/load", {"parameters": {"config": "{}"}})
-    assert answer.status == 501
-    assert "load of 'simple': parameters are not taken here" in answer.json["error"]
+def test_the_parameters_of_a_load_reach_the_engine(door: Door) -> None:
+    parameters = {"config": "{}", "file:1/model.py": "cGFzcw=="}
+    assert door.post("/v2/repository/models/new/load", {"parameters": parameters}).status == 200
+    assert door.engine.calls == [("load", "new", LoadOverrides("{}", {"1/model.py": b"pass"}))]
+
+
+@pytest.mark.parametrize(
+    ("parameters", "phrase"),
+    [
+        ({"config": {}}, "Unable to parse 'config': expected a string"),
+        ({"file:1/model.py": "?"}, "load parameter 'file:1/model.py' is not base64"),
+        ({"color": "red"}, "unknown load parameter 'color'; a load takes 'config' and 'file:<version>/<path>'"),
+        (["config"], "expected a JSON object as 'parameters'"),
+    ],
+)
+def test_a_bad_load_parameter_is_refused(door: Door, parameters: Any, phrase: str) -> None:
+    answer = door.post("/v2/repository/models/simple/load", {"parameters": parameters})
+    assert answer.status == 400
+    assert phrase in answer.json["error"]
+    assert door.engine.calls == []
 
 
 def test_a_bad_unload_parameter_is_refused(door: Door) -> None:

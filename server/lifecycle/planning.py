@@ -1,0 +1,86 @@
+"""What a load is going to do: the configuration it goes by, the versions it wants, and those it leaves alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ...backends.api.errors import Code, InvalidArgument, LoadFailed
+from ..repository import autofill, layout, rules
+from ..repository.problem import UnsoundConfig
+from . import reload, version_policy
+
+if TYPE_CHECKING:
+    from ...backends.api.backend import Backend, RunBlocking
+    from ...backends.api.model_config import ModelConfig
+    from .backends import Backends
+    from .models import ModelEntry
+    from .sources import ModelSource
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """One load: which versions of what, by which backend. ``kept`` are left as they serve."""
+
+    source: ModelSource
+    config: ModelConfig
+    versions: tuple[int, ...]
+    kept: frozenset[int]
+    backend: Backend
+
+    @property
+    def folder(self) -> layout.ModelFolder:
+        """The model's folder."""
+        return self.source.folder
+
+    @property
+    def opening(self) -> tuple[int, ...]:
+        """The versions to bring up."""
+        return tuple(version for version in self.versions if version not in self.kept)
+
+
+class Planner:
+    """Plans loads. Serving loop; files are read on the pool."""
+
+    def __init__(
+        self, backends: Backends, run_blocking: RunBlocking, *, auto_complete: bool, gpus: tuple[int, ...]
+    ) -> None:
+        self._backends = backends
+        self._run_blocking = run_blocking
+        self._auto_complete = auto_complete
+        self._gpus = gpus
+
+    async def plan(self, entry: ModelEntry, source: ModelSource) -> Plan:
+        """Read the configuration, choose versions and backend. Raises InferError, LoadFailed for want of a version."""
+        folder, name = source.folder, entry.name
+        given = await self._run_blocking(source.read_config)
+        entries = await self._run_blocking(layout.version_entries, folder)
+        config = autofill.identify(given, folder, entries)
+        if given is None and not self._auto_complete:
+            msg = f"model '{name}' has no config.pbtxt, and --disable-auto-complete-config forbids to do without one"
+            raise InvalidArgument(msg)
+        if not self._auto_complete:
+            await self.check(autofill.complete(config, gpus=self._gpus), source)
+        refuse_what_is_not_built(config)
+        versions = version_policy.choose(name, folder.versions, config.version_policy)
+        backend = await self._backends.get(config.backend)
+        same = reload.keepable(entry.loaded, source, config) if entry.loaded is not None else ()
+        kept = frozenset(version for version in same if version in versions and entry.is_ready(version))
+        return Plan(source, config, versions, kept, backend)
+
+    async def check(self, config: ModelConfig, source: ModelSource) -> None:
+        """Raise InvalidArgument, with the place that is to be mended, where a configuration is not sound."""
+        try:
+            rules.check(config, gpus=self._gpus)
+        except UnsoundConfig as exc:
+            raise await self._run_blocking(source.located, exc) from exc
+
+
+def refuse_what_is_not_built(config: ModelConfig) -> None:
+    """Refuse configurations whose meaning this server would change by ignoring them."""
+    if config.platform == "ensemble" or config.scheduling == "ensemble_scheduling":
+        msg = f"model '{config.name}' is an ensemble; this version of infer does not serve ensembles yet"
+        raise LoadFailed(msg, code=Code.UNSUPPORTED)
+    if config.scheduling == "sequence_batching":
+        msg = f"model '{config.name}' wants sequence_batching; this version of infer does not serve sequences yet"
+        raise LoadFailed(msg, code=Code.UNSUPPORTED)
