@@ -31,6 +31,9 @@ def import_model(path: str, model_dir: str) -> Any:  # noqa: ANN401  the model's
     if not os.path.isfile(path):
         msg = f"Python model file not found in '{path}'"
         raise ModelLoadError(msg)
+    # Bytecode is told from its source by whole seconds and size: a constant that is changed and loaded within a second
+    # of the last load would stay as it was. The model's folder is left as it is, too.
+    sys.dont_write_bytecode = True
     sys.path += [version_dir, model_dir, _HERE]
     version = os.path.basename(version_dir)
     package = types.ModuleType(version)

@@ -3,175 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import threading
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import numpy as np
 import pytest
 
-from infer.backends import catalog
-from infer.backends.api.backend import Backend, Model, ThreadInstance
-from infer.backends.api.errors import Code, InferError, LoadFailed, NotFound, Unavailable
+from infer.backends.api.errors import Code, LoadFailed, NotFound, Unavailable
 from infer.backends.api.request import InferenceRequest
-from infer.backends.api.response import InferenceResponse
-from infer.backends.api.tensor import Tensor
-from infer.server.engine import Engine, EngineSettings
-from infer.server.lifecycle.loader import LoaderSettings
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-    from pathlib import Path
-
-    from infer.backends.api.backend import BackendContext, Batch, InstanceSpec, ModelFiles
-    from infer.backends.api.model_config import ModelConfig
+    from tests.unit.server.lifecycle.conftest import Rig
 
 LIMIT_S = 20
-
-CONFIG = """
-backend: "BACKEND"
-input [{ name: "INPUT0" data_type: TYPE_FP32 dims: [-1] }]
-output [{ name: "OUTPUT0" data_type: TYPE_FP32 dims: [-1] }]
-"""
 TWO_INSTANCES = "instance_group [{ kind: KIND_CPU count: 2 }]\n"
 ALL_VERSIONS = "version_policy { all {} }\n"
-
-
-class Script:
-    """What the scripted backend does, and what it was asked."""
-
-    def __init__(self) -> None:
-        self.events: list[str] = []
-        self.start: Exception | None = None
-        self.stop: Exception | None = None
-        self.load: dict[int, Exception] = {}
-        """What opening a version raises."""
-        self.instance: dict[str, Exception] = {}
-        """What an instance of that name raises when it loads."""
-        self.loading = asyncio.Event()
-        self.may_load = asyncio.Event()
-        self.may_load.set()
-        self.executing = threading.Event()
-        self.may_answer = threading.Event()
-        self.may_answer.set()
-
-    async def until_executing(self) -> None:
-        """Wait until an instance's thread has a request in its hands."""
-        assert await asyncio.get_running_loop().run_in_executor(None, self.executing.wait, LIMIT_S)
-
-
-class ScriptedBackend(Backend):
-    name = "scripted"
-    script: Script
-
-    async def start(self) -> None:
-        self.script.events.append("start")
-        if self.script.start is not None:
-            raise self.script.start
-
-    async def stop(self) -> None:
-        self.script.events.append("stop")
-        if self.script.stop is not None:
-            raise self.script.stop
-
-    async def load(self, config: ModelConfig, files: ModelFiles) -> Model:
-        self.script.loading.set()
-        await self.script.may_load.wait()
-        if files.version in self.script.load:
-            raise self.script.load[files.version]
-        self.script.events.append(f"open {files.version}")
-        return ScriptedModel(self.script, config, files.version)
-
-
-class ScriptedModel(Model):
-    def __init__(self, script: Script, config: ModelConfig, version: int) -> None:
-        self.script = script
-        self.config = config
-        self.version = version
-
-    def create_instance(self, spec: InstanceSpec) -> ThreadInstance:
-        return ScriptedInstance(self.script, spec.name)
-
-    async def close(self) -> None:
-        self.script.events.append(f"close {self.version}")
-
-
-class ScriptedInstance(ThreadInstance):
-    def __init__(self, script: Script, name: str) -> None:
-        self.script = script
-        self.name = name
-
-    def load(self) -> None:
-        if self.name in self.script.instance:
-            raise self.script.instance[self.name]
-        self.script.events.append(f"instance {self.name}")
-
-    def execute(self, batch: Batch) -> None:
-        self.script.executing.set()
-        assert self.script.may_answer.wait(LIMIT_S)
-        for execution in batch.executions:
-            execution.send(InferenceResponse(outputs={"OUTPUT0": execution.request.inputs["INPUT0"]}))
-
-    def close(self) -> None:
-        self.script.events.append(f"end {self.name}")
-
-
-class Rig:
-    """An engine in explicit mode over a repository of the test's models."""
-
-    def __init__(self, folder: Path, script: Script) -> None:
-        self.folder = folder
-        self.script = script
-        self.engine = self.make()
-        self.answers: list[InferenceResponse] = []
-
-    def make(self, **loader: Any) -> Engine:
-        settings = EngineSettings(loader=LoaderSettings((self.folder,), **loader), control_mode="explicit")
-        self.engine = Engine(settings, asyncio.get_running_loop())
-        return self.engine
-
-    def add(self, name: str, more: str = "", *, backend: str = "scripted", versions: tuple[int, ...] = (1,)) -> None:
-        for version in versions:
-            (self.folder / name / str(version)).mkdir(parents=True, exist_ok=True)
-        (self.folder / name / "config.pbtxt").write_text(CONFIG.replace("BACKEND", backend) + more)
-
-    async def refusal(self, name: str) -> InferError:
-        """What a load is refused with."""
-        with pytest.raises(InferError) as caught:
-            await self.engine.load(name)
-        return caught.value
-
-    def reasons(self) -> dict[str, str]:
-        """State and reason by version, as the index has them."""
-        return {entry.version: f"{entry.state} {entry.reason}".strip() for entry in self.engine.index()}
-
-    def send(self, name: str) -> asyncio.Future[InferenceResponse]:
-        answer: asyncio.Future[InferenceResponse] = asyncio.get_running_loop().create_future()
-        request = InferenceRequest(name, {"INPUT0": Tensor.from_numpy(np.ones(2, np.float32))})
-        self.engine.infer(request, answer.set_result)
-        return answer
-
-    async def stop(self) -> None:
-        self.script.may_load.set()
-        await asyncio.wait_for(self.engine.stop(), LIMIT_S)
-
-
-@pytest.fixture
-async def rig(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Rig]:
-    script = Script()
-    create = catalog.create
-
-    def create_scripted(name: str, context: BackendContext) -> Backend:
-        if name != ScriptedBackend.name:
-            return create(name, context)
-        backend = ScriptedBackend(context)
-        backend.script = script
-        return backend
-
-    monkeypatch.setattr(catalog, "create", create_scripted)
-    rig = Rig(tmp_path, script)
-    yield rig
-    script.may_answer.set()
-    await rig.stop()
 
 
 async def test_a_version_that_fails_takes_the_others_down_and_each_says_why(rig: Rig) -> None:
@@ -373,6 +217,7 @@ async def test_a_request_of_a_version_on_its_way_out_is_drained_and_answered_at_
     rig.script.may_answer.clear()
     answer = rig.send("m")
     await rig.script.until_executing()
+    rig.touch("m/1")
     change = rig.engine.unload("m", wait=False) if going == "unload" else rig.engine.load("m")
     await change
     assert await rig.engine.drain(0) == 1, "the drain knows of it"
