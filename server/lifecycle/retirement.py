@@ -52,10 +52,15 @@ class Retirement:
 
 
 async def close(served: ServedModel) -> None:
-    """Close what serves a version: its instances, the model, and the folder that was made for it."""
+    """Close what serves a version: its instances, the model, and the folder that was made for it.
+
+    A model that does not close cleanly is told of in the log; it is gone all the same.
+    """
     try:
         await served.scheduler.close()
         await served.model.close()
+    except Exception:
+        log.exception("model '%s' version %d did not close cleanly", served.name, served.version)
     finally:
         if served.private is not None:
             await served.private.release()

@@ -36,6 +36,15 @@ ARRAYS: dict[str, Any] = {
 LEFT = np.arange(16, dtype=np.int32).reshape(1, 16)
 RIGHT = np.ones((1, 16), dtype=np.int32)
 
+TWICE = """
+import triton_python_backend_utils as pb_utils
+
+class TritonPythonModel:
+    def execute(self, requests):
+        given = [pb_utils.get_input_tensor_by_name(request, "IN").as_numpy() for request in requests]
+        return [pb_utils.InferenceResponse([pb_utils.Tensor("OUT", value * 2)]) for value in given]
+"""
+
 
 @pytest.fixture
 def client(url: str) -> Iterator[Any]:
@@ -182,10 +191,54 @@ def test_load_and_unload(client: Any) -> None:
     client.unload_model("nobody_knows_it")
 
 
-def test_a_load_with_overrides_says_that_it_cannot_yet(client: Any) -> None:
-    with pytest.raises(InferenceServerException, match="load parameter 'config' is not supported yet") as caught:
-        client.load_model("simple", config=json.dumps({"max_batch_size": 2}))
-    assert caught.value.status() == "501"
+def test_a_load_with_a_configuration_serves_by_it_until_the_model_is_unloaded(client: Any) -> None:
+    before = client.get_model_config("simple")
+    try:
+        client.load_model("simple", config=json.dumps(before | {"max_batch_size": 2}))
+        assert client.get_model_config("simple")["max_batch_size"] == 2
+        client.load_model("simple")
+        assert client.get_model_config("simple")["max_batch_size"] == 2
+    finally:
+        client.unload_model("simple")
+        client.load_model("simple")
+    assert client.get_model_config("simple") == before
+
+
+def test_a_load_with_files_serves_a_model_that_no_repository_holds(client: Any) -> None:
+    config = {
+        "backend": "python",
+        "input": [{"name": "IN", "data_type": "TYPE_FP32", "dims": [-1]}],
+        "output": [{"name": "OUT", "data_type": "TYPE_FP32", "dims": [-1]}],
+    }
+    client.load_model("fromfiles", config=json.dumps(config), files={"file:3/model.py": TWICE.encode()})
+    assert client.is_model_ready("fromfiles", "3")
+    given = sync.InferInput("IN", [2], "FP32")
+    given.set_data_from_numpy(np.array([1, 2], np.float32))
+    assert client.infer("fromfiles", [given]).as_numpy("OUT").tolist() == [2.0, 4.0]
+    client.unload_model("fromfiles")
+    assert not client.is_model_ready("fromfiles")
+    assert "fromfiles" not in [entry["name"] for entry in client.get_model_repository_index()]
+
+
+@pytest.mark.parametrize(
+    ("config", "files", "phrase"),
+    [
+        ("{not json", {}, "Invalid config override"),
+        (None, {"file:1/model.py": b""}, "Load parameter 'config' must be specified for model file override"),
+        ("{}", {"file:../../x": b""}, "must stay within model directory"),
+        ("{}", {"file:1/" + "x" * 256: b""}, "File name too long"),
+    ],
+)
+def test_a_load_with_bad_overrides_is_refused_and_the_old_one_serves(
+    client: Any, config: str | None, files: dict[str, bytes], phrase: str
+) -> None:
+    with pytest.raises(InferenceServerException) as caught:
+        client.load_model("simple", config=config, files=files)
+    assert caught.value.status() == "500"
+    assert str(caught.value.message()).startswith("failed to load 'simple', failed to poll from model repository")
+    assert phrase in str(caught.value.message())
+    assert client.is_model_ready("simple")
+    assert client.is_server_ready()
 
 
 async def test_the_asyncio_client_does_it_all_too(async_client: Any) -> None:
