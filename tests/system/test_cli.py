@@ -124,6 +124,23 @@ def test_a_model_is_called_from_literals_a_file_and_standard_input(
     assert run_infer("call", "nobody", "-i", "X=1", *url).returncode == 3
 
 
+def test_models_are_loaded_and_unloaded_from_the_command_line_in_every_control_mode(
+    start_server: StartServer, repository: Path, run_infer: RunInfer
+) -> None:
+    server = start_server("--model-repository", str(repository), "--exit-on-error=false")
+    url = ["--url", server.operator]
+    assert run_infer("model", "unload", "echo", *url).stdout == "echo  version 1 UNAVAILABLE: unloaded\n"
+    assert run_infer("model", "load", "echo", *url).stdout == "echo  version 1 READY\n"
+    failed = run_infer("model", "load", "broken", *url)
+    assert failed.returncode == 1
+    assert "nobody" in failed.stderr
+    assert run_infer("model", "load", "nowhere", *url).returncode == 3
+    config, file = str(repository / "echo" / "config.pbtxt"), f"4/any.bin={repository / 'echo' / 'config.pbtxt'}"
+    done = run_infer("model", "load", "new", "--config", config, "--file", file, *url)
+    assert (done.returncode, done.stdout) == (0, "new  version 4 READY\n")
+    assert server.stop() == 0
+
+
 def test_a_broken_model_ends_the_server_with_one_and_its_reason(start_server: StartServer, repository: Path) -> None:
     server = start_server("--model-repository", str(repository), wait=False)
     assert server.join() == 1

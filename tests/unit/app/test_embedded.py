@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from typing import TYPE_CHECKING
 
@@ -59,6 +60,27 @@ def test_models_are_loaded_and_unloaded_by_name(repository: Path) -> None:
         assert server.is_model_ready("echo")
         server.unload("echo")
         assert not server.is_model_ready("echo")
+
+
+def test_a_load_takes_a_configuration_as_text_or_fields_and_files_as_bytes_or_paths(repository: Path) -> None:
+    tensors = {"data_type": "TYPE_STRING", "dims": [1]}
+    fields: dict[str, object] = {
+        "backend": "identity",
+        "input": [{"name": "INPUT0", **tensors}],
+        "output": [{"name": "OUTPUT0", **tensors}],
+    }
+    (repository / "local").write_text("x")
+    with infer.Server(repository) as server:
+        server.load("echo", config=fields)
+        with pytest.raises(infer.InferError, match="unexpected shape"):
+            server.infer("echo", {"INPUT0": np.array([b"a", b"b"], dtype=object)})
+        server.load("echo", config=json.dumps(fields), files={"7/a": b"", "file:8/b": repository / "local"})
+        assert [entry.version for entry in server.index() if entry.state == "READY"] == ["8"]
+        with pytest.raises(FileNotFoundError):
+            server.load("echo", config=fields, files={"1/a": repository / "gone"})
+        with pytest.raises(infer.InferError, match="Invalid config override: unknown field"):
+            server.load("echo", config={"backend": "identity", "colour": "red"})
+        assert server.is_model_ready("echo", 8)
 
 
 def test_a_failed_start_raises_the_reason_and_leaves_nothing(repository: Path) -> None:

@@ -48,6 +48,11 @@ def test_a_negative_exit_timeout_is_none() -> None:
     assert settings("--exit-timeout-secs=-5").exit_timeout_secs == 0
 
 
+def test_retries_of_a_load_are_acted_on() -> None:
+    given = settings("--model-load-retry-count=2")
+    assert (given.model_load_retry_count, given.notices) == (2, ())
+
+
 def test_backend_settings_are_sorted_by_backend() -> None:
     given = settings("--backend-config=python,a=1", "--backend-config=b=x=y", "--backend-config=python,a=2")
     assert given.backend_config == {"python": {"a": "2"}, "": {"b": "x=y"}}

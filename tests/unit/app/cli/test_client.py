@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from infer.app.cli.client import Client, Reply, error_text, model_path
+from infer.app.cli.client import Client, Reply, control_path, error_text, model_path
 from infer.app.failures import CommandError, ExitCode
 
 if TYPE_CHECKING:
@@ -73,6 +73,7 @@ def test_an_empty_body_is_an_empty_document(url: str) -> None:
         (503, b'{"error":"no"}', ExitCode.NOT_READY),
         (400, b'{"error":"requested model \'m\' is not available"}', ExitCode.NOT_FOUND),
         (400, b'{"error":"bad"}', ExitCode.FAILED),
+        (500, b"{\"error\":\"failed to load 'm', failed to poll: no folder 'm' in\"}", ExitCode.NOT_FOUND),
         (500, b"broken", ExitCode.FAILED),
     ],
 )
@@ -125,3 +126,4 @@ def test_what_is_no_address_is_a_usage_error(address: str) -> None:
 
 def test_a_name_cannot_leave_its_place_in_the_path() -> None:
     assert model_path("a/../b c", "1?", "/ready") == "/v2/models/a%2F..%2Fb%20c/versions/1%3F/ready"
+    assert control_path("a/b", "load") == "/v2/repository/models/a%2Fb/load"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -11,6 +11,9 @@ from infer.app.cli import model
 from infer.app.cli.client import Client, Reply
 from infer.app.cli.output import Format
 from infer.app.failures import CommandError, ExitCode
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 INDEX: list[dict[str, Any]] = [
     {"name": "a", "version": "1", "state": "READY"},
@@ -48,11 +51,14 @@ DOCUMENTS: dict[str, Any] = {
 
 
 @pytest.fixture(autouse=True)
-def door(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A door that answers from the tables above."""
+def changes(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, Any]]:
+    """A door that answers from the tables above; what it was asked to change."""
+    asked: list[tuple[str, Any]] = []
 
     def post(_self: Client, path: str, document: Any = None) -> Any:
-        assert path == "/v2/repository/index"
+        if path != "/v2/repository/index":
+            asked.append((path, document))
+            return {}
         return [row for row in INDEX if row.get("state") == "READY"] if document.get("ready") else INDEX
 
     def request(_self: Client, _method: str, path: str, *_rest: Any) -> Reply:
@@ -62,6 +68,7 @@ def door(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Client, "post", post)
     monkeypatch.setattr(Client, "get", lambda _self, path: DOCUMENTS[path])
     monkeypatch.setattr(Client, "request", request)
+    return asked
 
 
 def test_the_list_is_a_table_with_reasons(capsys: pytest.CaptureFixture[str]) -> None:
@@ -130,3 +137,35 @@ def test_statistics_are_counts_and_means(capsys: pytest.CaptureFixture[str]) -> 
     head, row = capsys.readouterr().out.splitlines()
     assert head.split("  ")[0] == "MODEL"
     assert row.split() == ["a", "1", "2", "0", "4", "2", "3000", "3000"]
+
+
+def test_a_load_and_an_unload_say_what_came_of_them(
+    capsys: pytest.CaptureFixture[str], changes: list[tuple[str, Any]]
+) -> None:
+    model.load("a")
+    model.unload("b")
+    model.unload("nobody")
+    assert capsys.readouterr().out.splitlines() == [
+        "a  version 1 READY; version 2 READY",
+        "b  version 1 UNAVAILABLE: no such file",
+        "nobody  not loaded",
+    ]
+    assert changes == [
+        ("/v2/repository/models/a/load", {}),
+        ("/v2/repository/models/b/unload", {}),
+        ("/v2/repository/models/nobody/unload", {}),
+    ]
+
+
+def test_a_load_sends_its_configuration_and_files(tmp_path: Path, changes: list[tuple[str, Any]]) -> None:
+    (tmp_path / "model.py").write_text("pass")
+    model.load("a/b", config='{"backend": "python"}', files=[f"1/model.py={tmp_path / 'model.py'}"])
+    parameters = {"config": '{"backend": "python"}', "file:1/model.py": "cGFzcw=="}
+    assert changes == [("/v2/repository/models/a%2Fb/load", {"parameters": parameters})]
+
+
+def test_what_came_of_a_change_is_json_or_a_name_for_programs(capsys: pytest.CaptureFixture[str]) -> None:
+    model.load("a", output=Format.JSON)
+    assert json.loads(capsys.readouterr().out) == INDEX[:2]
+    model.unload("a", output=Format.NAME)
+    assert capsys.readouterr().out == "a\n"

@@ -72,6 +72,34 @@ def test_the_index_lists_loaded_failed_and_merely_present_models(table: ModelTab
     )
 
 
+def test_a_model_that_is_in_no_repository_is_listed_until_it_is_unloaded(table: ModelTable) -> None:
+    record = add(table, "m", 1, ModelState.READY)
+    add(table, "n", 1, ModelState.UNAVAILABLE, UNLOADED)
+    table.entry("asked for and refused")
+    table.note_listed("n")
+    table.publish()
+    assert [entry.name for entry in table.index] == ["m", "n"]
+    record.state, record.reason = ModelState.UNAVAILABLE, "Internal: boom"
+    table.publish()
+    assert [entry.name for entry in table.index] == ["m", "n"]
+    record.reason = UNLOADED
+    table.publish()
+    assert table.index == (IndexEntry("n", "1", "UNAVAILABLE", UNLOADED),)
+    assert table.entry("m").is_gone
+
+
+@pytest.mark.parametrize(
+    ("state", "instances", "ready"),
+    [(ModelState.READY, True, True), (ModelState.READY, False, False), (ModelState.UNLOADING, True, False)],
+)
+def test_a_version_is_ready_with_all_its_instances(
+    table: ModelTable, state: ModelState, instances: bool, ready: bool
+) -> None:
+    add(table, "m", 1, state, ready=instances)
+    assert table.entry("m").is_ready(1) is ready
+    assert not table.entry("m").is_ready(2)
+
+
 def test_a_model_whose_configuration_is_bad_shows_its_reason(table: ModelTable) -> None:
     table.entry("m").reason = "Invalid argument: config.pbtxt:3:1"
     table.publish()

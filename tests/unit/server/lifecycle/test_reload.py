@@ -1,0 +1,66 @@
+"""Which versions a load may keep, as a table."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from infer.backends.api.model_config import ModelConfig
+from infer.server.lifecycle.overrides import LoadOverrides
+from infer.server.lifecycle.reload import Loaded, is_unchanged, keepable, with_policy_of
+from infer.server.lifecycle.sources import ModelSource
+from infer.server.repository import config_reader
+from infer.server.repository.changes import EntryStamp, FolderStamp
+from infer.server.repository.layout import ModelFolder
+
+HERE, ELSEWHERE = Path("/models/m"), Path("/more/m")
+BEFORE = FolderStamp(5, {"1": EntryStamp(3, {"1": -1}), "2": EntryStamp(5, {"2": -1})})
+LATER = FolderStamp(9, {"1": EntryStamp(3, {"1": -1}), "2": EntryStamp(9, {"2": -1})})
+
+
+def config(**fields: Any) -> ModelConfig:
+    return config_reader.from_document({"name": "m", "backend": "python", **fields}, source="m")
+
+
+def source(path: Path = HERE, stamp: FolderStamp = BEFORE) -> ModelSource:
+    return ModelSource(ModelFolder("m", path, (1, 2), path.parent), stamp, LoadOverrides())
+
+
+LOADED = Loaded(HERE, BEFORE, config(), (1, 2))
+
+
+@pytest.mark.parametrize(
+    ("found", "given", "kept"),
+    [
+        (source(), config(), {1, 2}),
+        (source(), config(version_policy={"all": {}}), {1, 2}),
+        (source(stamp=LATER), config(), {1}),
+        (source(ELSEWHERE), config(), set()),
+        (source(), config(max_batch_size=1), set()),
+        (source(), config(parameters={"a": {"string_value": "b"}}), set()),
+    ],
+    ids=["nothing changed", "the policy", "one version", "the place", "a field", "a parameter"],
+)
+def test_a_version_is_kept_where_it_would_come_up_just_as_it_is(
+    found: ModelSource, given: ModelConfig, kept: set[int]
+) -> None:
+    assert keepable(LOADED, found, given) == kept
+
+
+def test_a_version_that_was_not_loaded_is_not_kept() -> None:
+    assert keepable(Loaded(HERE, BEFORE, config(), (2,)), source(), config()) == {2}
+
+
+def test_a_load_has_nothing_to_do_in_the_same_place_with_the_same_files() -> None:
+    assert is_unchanged(LOADED, source())
+    assert not is_unchanged(LOADED, source(stamp=LATER))
+    assert not is_unchanged(LOADED, source(ELSEWHERE))
+
+
+def test_a_kept_version_shows_the_policy_that_holds_now() -> None:
+    kept = config(max_batch_size=3, version_policy={"all": {}})
+    changed = with_policy_of(kept, config())
+    assert changed.document["version_policy"] == {"latest": {"num_versions": 1}}
+    assert changed.max_batch_size == 3
