@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from infer.backends.api.model_config import ModelConfig
 from infer.server.lifecycle.overrides import LoadOverrides
 from infer.server.lifecycle.reload import Loaded, is_unchanged, keepable, with_policy_of
 from infer.server.lifecycle.sources import ModelSource
 from infer.server.repository import config_reader
 from infer.server.repository.changes import EntryStamp, FolderStamp
 from infer.server.repository.layout import ModelFolder
+
+if TYPE_CHECKING:
+    from infer.backends.api.model_config import ModelConfig
 
 HERE, ELSEWHERE = Path("/models/m"), Path("/more/m")
 BEFORE = FolderStamp(5, {"1": EntryStamp(3, {"1": -1}), "2": EntryStamp(5, {"2": -1})})
