@@ -15,7 +15,7 @@ from time import monotonic
 from typing import TYPE_CHECKING
 
 from ...backends.api.backend import ModelFiles, ThreadInstance
-from ...backends.api.errors import Code, InferError, Internal, InvalidArgument, LoadFailed, NotFound
+from ...backends.api.errors import Code, InferError, Internal, InvalidArgument, LoadFailed
 from ..observe.statistics import ModelStatistics
 from ..repository import autofill, layout
 from ..scheduling.factory import make_scheduler
@@ -174,18 +174,14 @@ class Loader:
                 check_files(overrides)
             else:
                 await self._run_blocking(layout.find, self._settings.repositories, name)
-        except NotFound as exc:
+        except InferError as exc:
             raise _not_polled(name, exc) from exc
-        except InvalidArgument as exc:
-            if overrides:
-                raise _not_polled(name, exc) from exc
 
     async def _load_in_turn(self, entry: ModelEntry, overrides: LoadOverrides) -> None:
         async with entry.lock:
             try:
                 source = await self._sources.find(entry.name, overrides)
             except InferError as exc:
-                self._show(entry, exc, overrides)
                 raise _not_polled(entry.name, exc) from exc
             try:
                 await self._load(entry, source)

@@ -53,8 +53,7 @@ class Planner:
     async def plan(self, entry: ModelEntry, source: ModelSource) -> Plan:
         """Read the configuration, choose versions and backend. Raises InferError, LoadFailed for want of a version."""
         folder, name = source.folder, entry.name
-        given = await self._run_blocking(source.read_config)
-        entries = await self._run_blocking(layout.version_entries, folder)
+        given, entries = await self._run_blocking(_read, source)
         config = autofill.identify(given, folder, entries)
         if given is None and not self._auto_complete:
             msg = f"model '{name}' has no config.pbtxt, and --disable-auto-complete-config forbids to do without one"
@@ -74,6 +73,15 @@ class Planner:
             rules.check(config, gpus=self._gpus)
         except UnsoundConfig as exc:
             raise await self._run_blocking(source.located, exc) from exc
+
+
+def _read(source: ModelSource) -> tuple[ModelConfig | None, tuple[str, ...]]:
+    """What a model's folder says of itself: its configuration, and what its lowest version holds. Blocking."""
+    try:
+        return source.read_config(), layout.version_entries(source.folder)
+    except OSError as exc:
+        msg = f"folder of model '{source.folder.name}' cannot be read: '{exc.filename}': {exc.strerror}"
+        raise InvalidArgument(msg) from exc
 
 
 def refuse_what_is_not_built(config: ModelConfig) -> None:

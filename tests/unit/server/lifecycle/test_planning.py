@@ -10,6 +10,7 @@ import pytest
 
 from infer.backends.api.errors import InferError, LoadFailed
 from infer.server.lifecycle.overrides import LoadOverrides
+from infer.server.lifecycle.sources import ModelSource
 
 if TYPE_CHECKING:
     from tests.unit.server.lifecycle.conftest import Rig
@@ -223,3 +224,42 @@ async def test_a_version_is_tried_again_as_often_as_it_may_be(
             await rig.engine.load("m")
     assert rig.engine.is_model_ready("m") is serves
     assert rig.script.fail_first == max(failures - retries - 1, 0)
+
+
+async def test_a_folder_that_goes_while_it_is_read_is_named(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    read_config = ModelSource.read_config
+
+    def read_and_remove(source: ModelSource) -> object:
+        config = read_config(source)
+        shutil.rmtree(source.folder.path)
+        return config
+
+    rig.add("m")
+    monkeypatch.setattr(ModelSource, "read_config", read_and_remove)
+    message = str(await rig.refusal("m"))
+    assert message.startswith("failed to load 'm', failed to poll from model repository: folder of model 'm' cannot be")
+    assert message.endswith("m/1': No such file or directory")
+
+
+async def test_a_name_that_two_repositories_hold_leaves_no_trace_of_its_refusal(rig: Rig) -> None:
+    for name in ("a", "b"):
+        (rig.folder / name / "m" / "1").mkdir(parents=True)
+    rig.make_over(rig.folder / "a", rig.folder / "b")
+    await rig.engine.start()
+    before = rig.engine.index()
+    assert "appears in two or more repositories" in str(await rig.refusal("m"))
+    assert rig.engine.index() == before
+    assert rig.engine.ready
+
+
+async def test_a_model_whose_folder_is_gone_is_refused_and_what_serves_stays(rig: Rig) -> None:
+    rig.add("m")
+    await rig.engine.start()
+    await rig.engine.load("m")
+    shutil.rmtree(rig.folder / "m")
+    assert "no folder 'm' in model repository" in str(await rig.refusal("m"))
+    assert rig.engine.is_model_ready("m")
+    await rig.engine.unload("m")
+    await rig.refusal("m")
+    assert rig.reasons() == {"1": "UNAVAILABLE unloaded"}
+    assert rig.engine.ready
