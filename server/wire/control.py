@@ -6,7 +6,6 @@ an unload. What a door says of those it cannot take is its own, so it brings its
 
 from __future__ import annotations
 
-import base64
 import binascii
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -24,8 +23,6 @@ NOT_EXPLICIT = "explicit model load / unload is not allowed if polling is enable
 CONFIG = "config"
 FILE_PREFIX = "file:"
 UNLOAD_DEPENDENTS = "unload_dependents"
-
-_WHITE_SPACE = str.maketrans("", "", " \t\r\n")
 
 
 class ControlWords(NamedTuple):
@@ -99,8 +96,8 @@ def unload_dependents(parameters: Mapping[str, object], words: ControlWords) -> 
 def _decoded(key: str, text: str) -> bytes:
     try:
         # Tools that print base64 break its lines.
-        return base64.b64decode(text.translate(_WHITE_SPACE), validate=True)
-    except (binascii.Error, ValueError) as exc:
+        return binascii.a2b_base64("".join(text.split()) if "\n" in text else text, strict_mode=True)
+    except ValueError as exc:
         shown = key.encode("ascii", "backslashreplace").decode()
         msg = f"load parameter '{shown}' is not base64: {exc}; give the file's content as base64 text"
         raise InvalidArgument(msg) from exc

@@ -194,6 +194,8 @@ def test_load_and_unload(client: Any) -> None:
 def test_a_load_with_a_configuration_serves_by_it_until_the_model_is_unloaded(client: Any) -> None:
     before = client.get_model_config("simple")
     try:
+        client.load_model("simple", config=json.dumps(before))
+        assert client.get_model_config("simple") == before, "a configuration that was got can be given back"
         client.load_model("simple", config=json.dumps(before | {"max_batch_size": 2}))
         assert client.get_model_config("simple")["max_batch_size"] == 2
         client.load_model("simple")

@@ -11,6 +11,7 @@ import pytest
 from infer.backends.api.errors import InferError, LoadFailed
 from infer.server.lifecycle.overrides import LoadOverrides
 from infer.server.lifecycle.sources import ModelSource
+from infer.server.lifecycle.states import ModelState
 
 if TYPE_CHECKING:
     from tests.unit.server.lifecycle.conftest import Rig
@@ -149,9 +150,8 @@ async def test_a_version_that_is_gone_from_the_folder_goes(rig: Rig) -> None:
 async def test_a_version_that_is_down_is_brought_up_by_a_load_of_unchanged_files(rig: Rig) -> None:
     rig.add("m", ALL_VERSIONS, versions=(1, 2))
     await rig.engine.load("m")
-    scheduler = rig.engine.find("m", 1).scheduler
-    scheduler._ready = 0
-    scheduler._on_health()
+    rig.engine.find("m", 1).record.state = ModelState.UNAVAILABLE
+    rig.engine._table.publish()
     assert rig.reasons() == {"1": "UNAVAILABLE", "2": "READY"}
     rig.opened()
     await rig.engine.load("m")
