@@ -101,7 +101,7 @@ class ModelEntry:
             record is not None
             and record.state is ModelState.READY
             and record.served is not None
-            and record.served.scheduler.all_ready
+            and record.served.scheduler.instances.all_ready
         )
 
     @property
