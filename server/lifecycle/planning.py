@@ -92,3 +92,9 @@ def refuse_what_is_not_built(config: ModelConfig) -> None:
     if config.scheduling == "sequence_batching":
         msg = f"model '{config.name}' wants sequence_batching; this version of infer does not serve sequences yet"
         raise LoadFailed(msg, code=Code.UNSUPPORTED)
+    if "TRITON_BATCH_STRATEGY_PATH" in config.parameters:
+        msg = (
+            f"model '{config.name}' names a custom batching library (TRITON_BATCH_STRATEGY_PATH), which this server "
+            "does not run; remove the parameter to batch by the rules of dynamic_batching alone"
+        )
+        raise LoadFailed(msg, code=Code.UNSUPPORTED)

@@ -217,14 +217,24 @@ async def test_a_name_that_leads_out_of_the_repository_is_refused(start: Start, 
     assert engine.index() == ()
 
 
-@pytest.mark.parametrize("words", ["ensemble_scheduling { step [] }", "sequence_batching {}"])
-def test_what_is_not_built_yet_is_refused_and_not_served_wrongly(words: str) -> None:
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        ("ensemble_scheduling { step [] }", "does not serve ensembles yet"),
+        ("sequence_batching {}", "does not serve sequences yet"),
+        (
+            'parameters { key: "TRITON_BATCH_STRATEGY_PATH" value { string_value: "batch.so" } }',
+            "names a custom batching library .* remove the parameter",
+        ),
+    ],
+)
+def test_what_is_not_built_yet_is_refused_and_not_served_wrongly(words: str, sentence: str) -> None:
     from infer.server.lifecycle.planning import refuse_what_is_not_built
     from infer.server.repository import config_reader, pbtxt, schema
 
     document = schema.to_document(pbtxt.parse(words, source="config.pbtxt"))
     config = config_reader.from_document(document, source="config.pbtxt", name="m")
-    with pytest.raises(LoadFailed, match=r"does not serve (ensembles|sequences) yet"):
+    with pytest.raises(LoadFailed, match=sentence):
         refuse_what_is_not_built(config)
 
 
