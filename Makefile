@@ -2,6 +2,7 @@
 # make test    install what the tests need and run them
 # make lint    style, types, and the one direction of imports
 # make bench   measure against a real Triton (benchmarks/README.md)
+# make soak    200 streams and 500 clients that come and go for a minute: nothing leaks, counters add up
 # make build   the wheel, in dist/
 # make locks   write packaging/locks anew
 # make clean   remove what the above made
@@ -19,7 +20,7 @@ EXTRA := $(if $(shell command -v nvidia-smi >/dev/null 2>&1 && nvidia-smi -L 2>/
 # magika asks for onnxruntime by that name; beside onnxruntime-gpu it would overwrite the GPU providers.
 ONE_ONNXRUNTIME = $(PIP) uninstall --yes onnxruntime && $(PIP) install --force-reinstall --no-deps onnxruntime-gpu
 
-.PHONY: up test lint bench build locks clean install install-dev
+.PHONY: up test lint bench soak build locks clean install install-dev
 
 install: $(VENV)/.installed
 install-dev: $(VENV)/.installed-dev
@@ -38,6 +39,9 @@ lint: $(VENV)/.installed-dev
 
 bench: $(VENV)/.installed-dev
 	$(BIN)/python benchmarks/run.py $(ARGS)
+
+soak: $(VENV)/.installed-dev
+	$(BIN)/python benchmarks/soak.py $(ARGS)
 
 build: $(VENV)/.installed-dev
 	rm -rf build dist

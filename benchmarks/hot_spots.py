@@ -4,6 +4,7 @@
 
     python benchmarks/hot_spots.py simple 16         `simple` at 16 clients
     python benchmarks/hot_spots.py large 1           602 KB each way at one client
+    python benchmarks/hot_spots.py grpc 16           `simple` over gRPC; `grpc_large` likewise
 
 The server runs in this process with Python's own profiler on its loop. The profiler makes everything slower, small
 functions most: read the order and the calls, not the sum. **Calls per request** do not depend on how busy the machine
@@ -31,6 +32,12 @@ from infer.app.wiring import build
 SECONDS = 4
 SHOWN = 60
 ROOT = Path(__file__).resolve().parents[1]
+TRAFFIC = {
+    "simple": load.http_traffic(payloads.simple()),
+    "large": load.http_traffic(payloads.floats(throughput.IMAGE_FLOATS)),
+    "grpc": load.grpc_traffic(payloads.simple_grpc()),
+    "grpc_large": load.grpc_traffic(payloads.floats_grpc(throughput.IMAGE_FLOATS)),
+}
 
 
 class HereServer(servers.Server):
@@ -45,17 +52,17 @@ def main() -> None:
     """Load the server and print the table."""
     part = sys.argv[1] if len(sys.argv) > 1 else "simple"
     clients = int(sys.argv[2]) if len(sys.argv) > len(("script", "part")) else 16
-    payload = payloads.simple() if part == "simple" else payloads.floats(throughput.IMAGE_FLOATS)
+    traffic = TRAFFIC[part]
     ours = servers.infer(throughput.MODELS)
     running = build(from_command_line(ours.command[2:]))
     running.start()
     try:
-        here = HereServer(ours.name, [], {}, ours.port, ours.operator_port, ours.log)
-        load.wrk_burst(here, payload, clients, 1)
+        here = HereServer(ours.name, [], {}, ours.port, ours.grpc_port, ours.operator_port, ours.log)
+        traffic.burst(here, clients, 1)
         profile = cProfile.Profile()
         done = threading.Event()
         running.serving_loop.call_soon(profile.enable)
-        burst = load.wrk_burst(here, payload, clients, SECONDS)
+        burst = traffic.burst(here, clients, SECONDS)
         running.serving_loop.call_soon(lambda: (profile.disable(), done.set()))
         done.wait()
     finally:

@@ -91,6 +91,11 @@ def median(values: Sequence[float]) -> float | None:
     return statistics.median(values) if values else None
 
 
+def quantile(ordered: Sequence[float], share: float) -> float:
+    """The value below which ``share`` of the sorted values lie. Raises IndexError of nothing."""
+    return ordered[min(len(ordered) - 1, int(len(ordered) * share))]
+
+
 def _number(value: float | None) -> str:
     if value is None:
         return "-"

@@ -2,9 +2,10 @@
 
 ::
 
-    python benchmarks/run.py                         everything, under six minutes
+    python benchmarks/run.py                         everything, about a quarter of an hour
     python benchmarks/run.py simple large            some parts
     python benchmarks/run.py --generator perf_analyzer simple
+    python benchmarks/run.py --generator prepared grpc
     python benchmarks/run.py --json                  also writes benchmarks/results/<time>.json
 """
 
@@ -23,6 +24,8 @@ import help_time
 import loop_lag
 import many_models
 import peer
+import runtimes
+import stream
 import throughput
 from load import LoadGeneratorMissing
 from report import Row, as_json, table
@@ -35,6 +38,11 @@ if TYPE_CHECKING:
 PARTS: dict[str, Callable[[Plan], list[Row]]] = {
     "simple": throughput.simple,
     "large": throughput.large,
+    "grpc": throughput.simple_grpc,
+    "grpc_large": throughput.large_grpc,
+    "batched": throughput.batched,
+    "stream": stream.measure,
+    "digits": runtimes.measure,
     "models": many_models.measure,
     "lag": loop_lag.measure,
     "help": lambda _plan: help_time.measure(),
@@ -70,27 +78,34 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("parts", nargs="*", choices=[*PARTS, []], help="which parts (default: all)")
     parser.add_argument("--rounds", type=int, default=3, help="bursts a server and case")
     parser.add_argument("--seconds", type=float, default=3, help="length of a burst")
-    parser.add_argument("--generator", choices=("wrk", "perf_analyzer"), default="wrk", help="for `simple`")
+    generators = "prepared requests (wrk, h2load) or perf_analyzer; default: perf_analyzer for `grpc`, else prepared"
+    parser.add_argument("--generator", choices=("prepared", "perf_analyzer"), default="", help=generators)
     parser.add_argument("--only", choices=("peer", "infer"), help="measure one server alone")
     parser.add_argument("--json", action="store_true", help="also write benchmarks/results/<time>.json")
     return parser.parse_args()
 
 
 def _plan(arguments: argparse.Namespace) -> Plan:
-    with_peer = arguments.only != "infer"
+    with_peer, generator = arguments.only != "infer", arguments.generator
     try:
         if with_peer:
             peer.install_triton()
-        if arguments.generator == "perf_analyzer":
-            peer.install_perf_analyzer()
     except peer.PeerUnavailable as error:
         print(f"# no comparison with Triton: {error}")
         with_peer = False
-    return Plan(arguments.rounds, arguments.seconds, arguments.generator, with_peer, arguments.only != "peer")
+    official = generator == "perf_analyzer" or (not generator and "grpc" in (arguments.parts or PARTS))
+    try:
+        if official:
+            peer.install_perf_analyzer()
+    except peer.PeerUnavailable as error:
+        print(f"# prepared requests instead of perf_analyzer: {error}")
+        generator = "prepared"
+    return Plan(arguments.rounds, arguments.seconds, generator, with_peer, arguments.only != "peer")
 
 
 def _generator(plan: Plan) -> str:
-    return f"load from {plan.generator}" + ("" if plan.with_peer else ", without the peer")
+    generator = {"": "a generator a part", "prepared": "wrk and h2load"}.get(plan.generator, plan.generator)
+    return f"load from {generator}" + ("" if plan.with_peer else ", without the peer")
 
 
 def _write(rows: list[Row], plan: Plan) -> Path:

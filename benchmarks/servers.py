@@ -51,10 +51,12 @@ class Server:
     command: list[str]
     environment: dict[str, str]
     port: int
+    grpc_port: int
     operator_port: int
     log: Path
     process: subprocess.Popen[bytes] | None = None
     ready_s: float = 0.0
+    exit_status: int | None = None
 
     def __enter__(self) -> Self:
         """Start, and wait until it is ready."""
@@ -107,7 +109,7 @@ class Server:
 
     def raise_priority(self) -> None:
         """For every process of the tree; again after requests that may have started one."""
-        for pid in self._tree():
+        for pid in self.tree():
             raise_priority(pid)
 
     def cpu_us(self) -> float:
@@ -117,7 +119,7 @@ class Server:
     def cpu_us_by_process(self) -> dict[int, float]:
         """The same by process; a child that ended is in its parent's."""
         used: dict[int, float] = {}
-        for pid in self._tree():
+        for pid in self.tree():
             with contextlib.suppress(OSError):
                 fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
                 used[pid] = sum(int(field) for field in fields[11:15]) * TICK_US
@@ -126,7 +128,7 @@ class Server:
     def pss_mib(self) -> float:
         """Memory of all processes of the tree, shared pages counted by share, in MiB."""
         total = 0
-        for pid in self._tree():
+        for pid in self.tree():
             with contextlib.suppress(OSError):
                 rollup = Path(f"/proc/{pid}/smaps_rollup").read_text()
                 total += next(int(line.split()[1]) for line in rollup.splitlines() if line.startswith("Pss:"))
@@ -136,7 +138,7 @@ class Server:
         """Ask it to end, then make it; whatever of its tree is left after that is killed."""
         if self.process is None:
             return
-        tree = self._tree()
+        tree = self.tree()
         self.process.send_signal(signal.SIGINT)
         try:
             self.process.wait(STOP_TIMEOUT_S)
@@ -147,6 +149,7 @@ class Server:
         for pid in tree[1:]:
             with contextlib.suppress(OSError):
                 os.kill(pid, signal.SIGKILL)
+        self.exit_status = self.process.returncode
         self.process = None
 
     def _wait_until_ready(self, started: float) -> None:
@@ -170,7 +173,8 @@ class Server:
     def _last_words(self) -> str:
         return self.log.read_text(errors="replace")[-1500:]
 
-    def _tree(self) -> list[int]:
+    def tree(self) -> list[int]:
+        """The main process and everything below it, by id."""
         children: dict[int, list[int]] = {}
         for entry in Path("/proc").iterdir():
             if entry.name.isdigit():
@@ -191,6 +195,7 @@ def triton(repository: Path) -> Server:
         command=peer.triton_command(repository, *ports),
         environment=peer.triton_environment(),
         port=ports[0],
+        grpc_port=ports[1],
         operator_port=ports[2],
         log=_log("triton"),
     )
@@ -198,7 +203,7 @@ def triton(repository: Path) -> Server:
 
 def infer(repository: Path, *more: str) -> Server:
     """Our server on a model repository, started as a user starts it."""
-    http_port, metrics_port = free_ports(2)
+    http_port, grpc_port, metrics_port = free_ports(3)
     return Server(
         name="infer",
         command=[
@@ -207,12 +212,15 @@ def infer(repository: Path, *more: str) -> Server:
             f"--model-repository={repository}",
             "--http-address=127.0.0.1",
             f"--http-port={http_port}",
+            "--grpc-address=127.0.0.1",
+            f"--grpc-port={grpc_port}",
             "--metrics-address=127.0.0.1",
             f"--metrics-port={metrics_port}",
             *more,
         ],
         environment=dict(os.environ),
         port=http_port,
+        grpc_port=grpc_port,
         operator_port=metrics_port,
         log=_log("infer"),
     )
