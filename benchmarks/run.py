@@ -29,7 +29,7 @@ import stream
 import throughput
 from load import LoadGeneratorMissing
 from report import Row, as_json, table
-from servers import raise_priority
+from servers import raise_priority, stop_on_sigterm
 from throughput import Plan
 
 if TYPE_CHECKING:
@@ -53,6 +53,7 @@ def main() -> int:
     """Run the chosen parts; 1 when one of them could not be measured."""
     arguments = _arguments()
     raise_priority(os.getpid())
+    stop_on_sigterm()
     plan = _plan(arguments)
     print(f"# {platform.node()}: {os.cpu_count()} cores, Python {platform.python_version()}, {_generator(plan)}")
     print(f"# {plan.rounds} rounds of {plan.seconds:g} s each in turn; medians; CPU is the server's whole process tree")

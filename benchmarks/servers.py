@@ -43,6 +43,11 @@ def raise_priority(pid: int) -> None:
         Path(f"/proc/{pid}/autogroup").write_text(str(PRIORITY))
 
 
+def stop_on_sigterm() -> None:
+    """Let SIGTERM end this process as Ctrl-C does, so that a time limit on it leaves no server behind."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+
+
 @dataclass
 class Server:
     """One running server. Its process leads a session of its own, so that nothing of it can be left behind."""

@@ -39,6 +39,7 @@ WARM_UP_SHARE, WARM_UP_LEAST_S = 0.25, 3.0
 def main() -> int:
     """Soak a server; 1 where something does not hold."""
     arguments = _arguments()
+    servers.stop_on_sigterm()
     if arguments.peer:
         peer.install_triton()
     server = servers.triton(MODELS) if arguments.peer else servers.infer(MODELS)
