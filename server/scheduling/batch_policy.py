@@ -80,14 +80,17 @@ class Formation(Generic[T]):
             self.closed = True
 
     def decide(self, now: int) -> Verdict[T]:
-        """What is to happen now, with an instance free. Of several batches that are due the oldest goes."""
+        """What is to happen now, with an instance free.
+
+        Where one batch is due the oldest goes, also if that could still wait: it would be overtaken.
+        """
         delay = self._policy.delay_ns
         patience = delay // MIXED_SHARE if len(self._groups) > 1 else delay
         wake_at: int | None = None
         for group in self._groups.values():
-            take = group.due(now, delay, patience)
-            if take:
-                return Verdict(group.items[:take])
+            if group.due(now, delay, patience):
+                first = self._first
+                return Verdict(first.items[: first.due(now, delay, patience) or None])
             moment = group.oldest + patience
             wake_at = moment if wake_at is None else min(wake_at, moment)
         return Verdict(wake_at=wake_at)

@@ -99,9 +99,10 @@ def test_another_shape_cuts_the_wait_short() -> None:
     assert verdict(PREFER, due).batch == due[:1]
 
 
-def test_a_batch_that_is_due_does_not_wait_for_one_of_another_shape() -> None:
+def test_a_batch_that_is_due_sends_the_older_one_of_another_shape_ahead() -> None:
     queue = [Waiting(1, "3", age_ms=5), Waiting(1, "5"), Waiting(1, "5")]
-    assert verdict(PREFER, queue).batch == queue[1:]
+    assert verdict(PREFER, queue).batch == queue[:1]
+    assert verdict(PREFER, queue[1:]).batch == queue[1:]
 
 
 def test_in_order_another_shape_ends_the_batch() -> None:
