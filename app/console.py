@@ -45,11 +45,16 @@ def model_table(index: Iterable[IndexEntry]) -> str:
     return table(("MODEL", "VERSION", "STATE", "REASON"), rows) if rows else "No models."
 
 
-def base_url(address: tuple[str, int]) -> str:
-    """A URL that reaches a listening address from this machine."""
+def host_and_port(address: tuple[str, int]) -> str:
+    """``host:port`` that reaches a listening address from this machine."""
     host, port = address
     host = _WILDCARDS.get(host, host)
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def base_url(address: tuple[str, int]) -> str:
+    """A URL that reaches a listening address from this machine."""
+    return f"http://{host_and_port(address)}"
 
 
 def start_page(
@@ -58,11 +63,14 @@ def start_page(
     *,
     http: tuple[str, int] | None,
     operator: tuple[str, int] | None,
+    grpc: tuple[str, int] | None = None,
 ) -> str:
     """The page that a started server prints. ``signatures`` are those of the models that are ready, by name."""
     addresses: list[tuple[str, str]] = []
     if http is not None:
         addresses.append(("inference", f"{base_url(http)}/v2{_everywhere(http)}"))
+    if grpc is not None:
+        addresses.append(("grpc", f"{host_and_port(grpc)}{_everywhere(grpc)}"))
     if operator is not None:
         addresses.append(("metrics", f"{base_url(operator)}/metrics{_everywhere(operator)}"))
     parts = [model_table(index), table(("DOOR", "ADDRESS"), addresses) if addresses else "No doors."]

@@ -146,6 +146,7 @@ def _announce(server: RunningServer, settings: ServerSettings) -> None:
         _ready_signatures(server),
         http=server.http_address,
         operator=server.operator_address,
+        grpc=server.grpc_address,
     )
     if settings.log_info and not settings.log_file:
         _logger.info("serving", extra={"table": page})

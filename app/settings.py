@@ -6,6 +6,7 @@ from the table in both.
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -52,6 +53,26 @@ class ServerSettings:
     http_body_timeout: float = _DEFAULTS.number("http-body-timeout")
     http_write_timeout: float = _DEFAULTS.number("http-write-timeout")
     http_keepalive_timeout: float = _DEFAULTS.number("http-keepalive-timeout")
+    allow_grpc: bool = _DEFAULTS.boolean("allow-grpc")
+    grpc_address: str = _DEFAULTS.text("grpc-address")
+    grpc_port: int = _DEFAULTS.integer("grpc-port")
+    reuse_grpc_port: bool = _DEFAULTS.boolean("reuse-grpc-port")
+    grpc_use_ssl: bool = _DEFAULTS.boolean("grpc-use-ssl")
+    grpc_use_ssl_mutual: bool = _DEFAULTS.boolean("grpc-use-ssl-mutual")
+    grpc_server_cert: str = _DEFAULTS.text("grpc-server-cert")
+    grpc_server_key: str = _DEFAULTS.text("grpc-server-key")
+    grpc_root_cert: str = _DEFAULTS.text("grpc-root-cert")
+    grpc_infer_response_compression_level: str = _DEFAULTS.text("grpc-infer-response-compression-level")
+    grpc_keepalive_time: int = _DEFAULTS.integer("grpc-keepalive-time")
+    grpc_keepalive_timeout: int = _DEFAULTS.integer("grpc-keepalive-timeout")
+    grpc_keepalive_permit_without_calls: bool = _DEFAULTS.boolean("grpc-keepalive-permit-without-calls")
+    grpc_http2_max_pings_without_data: int = _DEFAULTS.integer("grpc-http2-max-pings-without-data")
+    grpc_http2_min_recv_ping_interval_without_data: int = _DEFAULTS.integer(
+        "grpc-http2-min-recv-ping-interval-without-data"
+    )
+    grpc_http2_max_ping_strikes: int = _DEFAULTS.integer("grpc-http2-max-ping-strikes")
+    grpc_max_connection_age: int = _DEFAULTS.integer("grpc-max-connection-age")
+    grpc_max_connection_age_grace: int = _DEFAULTS.integer("grpc-max-connection-age-grace")
     allow_metrics: bool = _DEFAULTS.boolean("allow-metrics")
     allow_gpu_metrics: bool = _DEFAULTS.boolean("allow-gpu-metrics")
     allow_cpu_metrics: bool = _DEFAULTS.boolean("allow-cpu-metrics")
@@ -102,6 +123,24 @@ def from_arguments(given: Arguments) -> ServerSettings:
         http_body_timeout=given.number("http-body-timeout"),
         http_write_timeout=given.number("http-write-timeout"),
         http_keepalive_timeout=given.number("http-keepalive-timeout"),
+        allow_grpc=given.boolean("allow-grpc"),
+        grpc_address=given.text("grpc-address"),
+        grpc_port=given.integer("grpc-port"),
+        reuse_grpc_port=given.boolean("reuse-grpc-port"),
+        grpc_use_ssl=given.boolean("grpc-use-ssl"),
+        grpc_use_ssl_mutual=given.boolean("grpc-use-ssl-mutual"),
+        grpc_server_cert=given.text("grpc-server-cert"),
+        grpc_server_key=given.text("grpc-server-key"),
+        grpc_root_cert=given.text("grpc-root-cert"),
+        grpc_infer_response_compression_level=given.text("grpc-infer-response-compression-level"),
+        grpc_keepalive_time=given.integer("grpc-keepalive-time"),
+        grpc_keepalive_timeout=given.integer("grpc-keepalive-timeout"),
+        grpc_keepalive_permit_without_calls=given.boolean("grpc-keepalive-permit-without-calls"),
+        grpc_http2_max_pings_without_data=given.integer("grpc-http2-max-pings-without-data"),
+        grpc_http2_min_recv_ping_interval_without_data=given.integer("grpc-http2-min-recv-ping-interval-without-data"),
+        grpc_http2_max_ping_strikes=given.integer("grpc-http2-max-ping-strikes"),
+        grpc_max_connection_age=given.integer("grpc-max-connection-age"),
+        grpc_max_connection_age_grace=given.integer("grpc-max-connection-age-grace"),
         allow_metrics=given.boolean("allow-metrics"),
         allow_gpu_metrics=given.boolean("allow-gpu-metrics"),
         allow_cpu_metrics=given.boolean("allow-cpu-metrics"),
@@ -137,18 +176,38 @@ def check(settings: ServerSettings) -> None:
         msg = f"Bad option: \"--load-model\".\n'*' is every model, so it stands alone; remove it, or remove {others}."
         raise BadOption(msg)
     _check_ports(settings)
+    _check_tls(settings)
 
 
 def _check_ports(settings: ServerSettings) -> None:
     """Refuse two services on one address and port."""
-    if not (settings.allow_http and settings.allow_metrics) or settings.http_port != settings.metrics_port:
+    services = [
+        ("The HTTP door", settings.allow_http, settings.http_address, settings.http_port, "--http-port"),
+        ("the gRPC door", settings.allow_grpc, settings.grpc_address, settings.grpc_port, "--grpc-port"),
+        ("the metrics port", settings.allow_metrics, settings.metrics_address, settings.metrics_port, "--metrics-port"),
+    ]
+    listening = [service for service in services if service[1] and service[3]]
+    for first, second in itertools.combinations(listening, 2):
+        addresses = {first[2], second[2]}
+        if first[3] == second[3] and (len(addresses) == 1 or addresses & set(_WILDCARDS)):
+            msg = (
+                f"{first[0]} and {second[0]} are both to listen on {first[2]}:{first[3]}. "
+                f"Give one another port: {first[4]} or {second[4]}."
+            )
+            raise BadOption(msg[:1].upper() + msg[1:])
+
+
+def _check_tls(settings: ServerSettings) -> None:
+    """Refuse TLS without the files that it takes."""
+    if not (settings.grpc_use_ssl or settings.grpc_use_ssl_mutual):
         return
-    addresses = {settings.http_address, settings.metrics_address}
-    if settings.http_port and (len(addresses) == 1 or addresses & set(_WILDCARDS)):
-        msg = (
-            f"The HTTP door and the metrics port are both to listen on "
-            f"{settings.http_address}:{settings.http_port}. Give one another port: --http-port or --metrics-port."
-        )
+    wanted = {"--grpc-server-cert": settings.grpc_server_cert, "--grpc-server-key": settings.grpc_server_key}
+    if settings.grpc_use_ssl_mutual:
+        wanted["--grpc-root-cert"] = settings.grpc_root_cert
+    missing = [flag for flag, path in wanted.items() if not path]
+    if missing:
+        asked = "--grpc-use-ssl-mutual" if settings.grpc_use_ssl_mutual else "--grpc-use-ssl"
+        msg = f'Bad option: "{asked}".\nIt wants PEM files; give {" and ".join(missing)}.'
         raise BadOption(msg)
 
 

@@ -16,6 +16,7 @@ from ..server.observe.gpu import usable_indices
 
 if TYPE_CHECKING:
     from ..backends.api.errors import InferError
+    from ..server.grpc.service import GrpcService
     from ..server.http.service import HttpService
     from ..server.operator.service import OperatorService
     from .settings import ServerSettings
@@ -23,6 +24,15 @@ if TYPE_CHECKING:
 log = logging.getLogger("infer.app")
 
 DELAY_SCHEDULER = "TRITONSERVER_DELAY_SCHEDULER"
+GRPC_ENVIRONMENT = {
+    "GRPC_ENABLE_FORK_SUPPORT": "0",
+    "GRPC_VERBOSITY": "NONE",
+}
+"""What grpc's C core reads from the environment, where a user has not set it.
+
+This process never forks once grpc runs: workers are forked by a process that is exec'd. And what the core would write
+to stderr itself, past the log, is told by the statuses of calls.
+"""
 
 
 class RunningServer:
@@ -38,9 +48,12 @@ class RunningServer:
         self.serving_loop = ServingLoop()
         self.engine = Engine(engine_settings, self.serving_loop.loop)
         self.http: HttpService | None = None
+        self.grpc: GrpcService | None = None
         self.operator: OperatorService | None = None
         if doors and settings.allow_http:
             self.http = _http_service(settings, self.engine)
+        if doors and settings.allow_grpc:
+            self.grpc = _grpc_service(settings, self.engine)
         if doors and settings.allow_metrics:
             self.operator = _operator_service(settings, self.engine)
 
@@ -53,6 +66,8 @@ class RunningServer:
         try:
             if self.http is not None:
                 self.serving_loop.run(self.http.start())
+            if self.grpc is not None:
+                self.serving_loop.run(self.grpc.start())
             if self.operator is not None:
                 self.operator.start()
             return self.serving_loop.run(self.engine.start())
@@ -64,6 +79,8 @@ class RunningServer:
         """Take nothing more in and wait for the rest; the number of requests that did not make it in time."""
         if self.http is not None:
             self.serving_loop.run(self.http.stop_accepting())
+        if self.grpc is not None:
+            self.serving_loop.run(self.grpc.stop_accepting())
         return self.serving_loop.run(self.engine.drain(timeout_s))
 
     def stop(self) -> None:
@@ -71,6 +88,8 @@ class RunningServer:
         self.serving_loop.run(self.engine.stop())
         if self.operator is not None:
             self.operator.stop()
+        if self.grpc is not None:
+            self.serving_loop.run(self.grpc.stop())
         if self.http is not None:
             self.serving_loop.run(self.http.stop())
         self.serving_loop.stop()
@@ -79,6 +98,11 @@ class RunningServer:
     def http_address(self) -> tuple[str, int] | None:
         """Where the HTTP door listens, or None without one."""
         return self.http.address if self.http is not None else None
+
+    @property
+    def grpc_address(self) -> tuple[str, int] | None:
+        """Where the gRPC door listens, or None without one."""
+        return self.grpc.address if self.grpc is not None else None
 
     @property
     def operator_address(self) -> tuple[str, int] | None:
@@ -149,6 +173,40 @@ def _http_service(settings: ServerSettings, engine: Engine) -> HttpService:
             write_timeout_s=settings.http_write_timeout,
             keep_alive_timeout_s=settings.http_keepalive_timeout,
             codec_command=helper_command("_codec"),
+        ),
+    )
+
+
+def _grpc_service(settings: ServerSettings, engine: Engine) -> GrpcService:
+    for name, value in GRPC_ENVIRONMENT.items():
+        os.environ.setdefault(name, value)
+    from ..server.grpc.options import GrpcSettings, TlsSettings  # noqa: PLC0415  as above, and behind its environment
+    from ..server.grpc.service import GrpcService  # noqa: PLC0415  as above
+
+    tls: TlsSettings | None = None
+    if settings.grpc_use_ssl or settings.grpc_use_ssl_mutual:
+        tls = TlsSettings(
+            certificate=settings.grpc_server_cert,
+            key=settings.grpc_server_key,
+            root=settings.grpc_root_cert,
+            mutual=settings.grpc_use_ssl_mutual,
+        )
+    return GrpcService(
+        engine,
+        GrpcSettings(
+            host=settings.grpc_address,
+            port=settings.grpc_port,
+            reuse_port=settings.reuse_grpc_port,
+            compression=settings.grpc_infer_response_compression_level,
+            tls=tls,
+            keepalive_time_ms=settings.grpc_keepalive_time,
+            keepalive_timeout_ms=settings.grpc_keepalive_timeout,
+            keepalive_without_calls=settings.grpc_keepalive_permit_without_calls,
+            max_pings_without_data=settings.grpc_http2_max_pings_without_data,
+            min_ping_interval_ms=settings.grpc_http2_min_recv_ping_interval_without_data,
+            max_ping_strikes=settings.grpc_http2_max_ping_strikes,
+            max_connection_age_ms=settings.grpc_max_connection_age,
+            max_connection_age_grace_ms=settings.grpc_max_connection_age_grace,
         ),
     )
 

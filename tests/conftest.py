@@ -147,6 +147,7 @@ def _servers() -> Iterator[StartServer]:
 
     def start(*arguments: str, verb: str = "serve", wait: bool = True) -> ServerProcess:
         ports = ["--http-address=127.0.0.1", "--http-port=0", "--metrics-port=0"]
+        ports += ["--grpc-address=127.0.0.1", "--grpc-port=0"]
         server = ServerProcess([verb, *ports, *arguments], dict(os.environ))
         started.append(server)
         if wait:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ...backends.api.errors import Unavailable
+from ..wire.refusals import check_not_exiting
 from .resources import Resource, send_json
 
 if TYPE_CHECKING:
@@ -40,10 +40,3 @@ class Ready(Resource):
         check_not_exiting(self._engine)
         ready = self._engine.ready
         send_json(resp, {"ready": ready}, 200 if ready else 400)
-
-
-def check_not_exiting(engine: Engine) -> None:
-    """Raises Unavailable while the server drains."""
-    if engine.draining:
-        msg = "Server exiting"
-        raise Unavailable(msg)

@@ -10,10 +10,10 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from ...backends.api import datatypes
-from ...backends.api.errors import Internal, InvalidArgument, NotFound
+from ...backends.api.errors import Internal, InvalidArgument
 from ...backends.api.request import InferenceRequest
 from ...backends.api.tensor import Tensor
-from ..wire import binary, parameters
+from ..wire import binary, parameters, refusals
 from . import json_elements
 from .errors import missing, mistyped
 
@@ -229,15 +229,13 @@ class _Inputs:
             buffer = self._take(name, values)
         inputs = self._request.inputs
         if name in inputs:
-            prefix = binary.request_prefix(self._request.request_id)
-            msg = f"{prefix}input '{name}' already exists in request"
-            raise InvalidArgument(msg)
+            raise refusals.duplicate("input", name, self._request.request_id)
         inputs[name] = Tensor(datatype, shape, buffer)
 
     def _take(self, name: str, values: Mapping[str, Any]) -> memoryview:
         size = values.get("binary_data_size")
         if size is None and "shared_memory_region" in values:
-            raise unknown_region(values["shared_memory_region"])
+            raise refusals.unknown_region(values["shared_memory_region"])
         if type(size) is not int or size < 0:
             raise mistyped("binary_data_size", "unsigned-integer")
         return self.tail.take(name, size)
@@ -245,17 +243,7 @@ class _Inputs:
     def _unknown_datatype(self, name: str, *, inline: bool) -> InvalidArgument:
         if inline:
             return InvalidArgument(f"invalid datatype for input {name}")
-        spec = self._signature.inputs.get(name)
-        expected = f"'{spec.datatype}'" if spec else "no such input"
-        return InvalidArgument(
-            f"{binary.request_prefix(self._request.request_id)}inference input '{name}' data-type is '<invalid>', "
-            f"but model '{self._signature.name}' expects {expected}"
-        )
-
-
-def unknown_region(region: object) -> NotFound:
-    """Shared memory that no client has registered."""
-    return NotFound(f"Unable to find shared memory region: '{region}'")
+        return refusals.unknown_datatype(self._signature, self._request.request_id, name)
 
 
 def _check_one_of(members: Mapping[str, Any], values: Mapping[str, Any]) -> None:
@@ -292,9 +280,7 @@ def _read_outputs(outputs: Any, result: DecodedRequest) -> None:  # noqa: ANN401
         members = as_object(entry)
         name = _string(members, "name")
         if name in wishes:
-            prefix = binary.request_prefix(result.request.request_id)
-            msg = f"{prefix}output '{name}' already exists in request"
-            raise InvalidArgument(msg)
+            raise refusals.duplicate("output", name, result.request.request_id)
         wishes[name] = _wish(members.get("parameters"))
     result.request.requested_outputs = tuple(wishes)
 
@@ -307,7 +293,7 @@ def _wish(given: Any) -> OutputWish:  # noqa: ANN401  JSON
     if type(as_bytes) is not bool:
         raise mistyped("binary_data", "boolean")
     if "shared_memory_region" in values:
-        raise unknown_region(values["shared_memory_region"])
+        raise refusals.unknown_region(values["shared_memory_region"])
     classes = values.get("classification", 0)
     if not parameters.is_unsigned(classes):
         msg = "Unable to set 'classification': attempt to access JSON non-unsigned-integer as unsigned-integer"

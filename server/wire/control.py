@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from ...backends.api.errors import InferError
     from ..engine import Engine
 
+NO_REPOSITORY_NAME = "'repository_name' specification is not supported"
 NOT_EXPLICIT = "explicit model load / unload is not allowed if polling is enabled"
 
 CONFIG = "config"
@@ -42,8 +43,7 @@ def check_control(engine: Engine, model: str, repository: str) -> None:
     that is blank or a path.
     """
     if repository:
-        msg = "'repository_name' specification is not supported"
-        raise Unsupported(msg)
+        raise Unsupported(NO_REPOSITORY_NAME)
     if engine.control_mode != "explicit":
         raise Unavailable(NOT_EXPLICIT)
     if not model.strip():

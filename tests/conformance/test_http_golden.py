@@ -118,7 +118,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
         (repository / name).mkdir()
     settings = ServerSettings(
         model_repository=(repository,), model_control_mode="explicit", load_model=LOADED,
-        http_address="127.0.0.1", http_port=0, metrics_port=0,
+        http_address="127.0.0.1", http_port=0, metrics_port=0, allow_grpc=False,
     )  # fmt: skip
     server = build(settings)
     failures = server.start()

@@ -138,7 +138,9 @@ def repository(tmp_path: Path) -> Path:
 
 def through_http(repository: Path, array: np.ndarray[Any, Any]) -> dict[str, Any]:
     """One binary request over a socket: the parsed JSON of the reply, the tensors checked."""
-    settings = ServerSettings(model_repository=(repository,), http_address="127.0.0.1", http_port=0, metrics_port=0)
+    settings = ServerSettings(
+        model_repository=(repository,), http_address="127.0.0.1", http_port=0, metrics_port=0, allow_grpc=False
+    )
     server = build(settings)
     server.start()
     try:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed here")
 
 LIMIT_S = 30
-INFER_UP = "infer up --http-address=127.0.0.1 --http-port=0 --metrics-port=0"
+INFER_UP = "infer up --http-address=127.0.0.1 --http-port=0 --grpc-port=0 --metrics-port=0"
 PROMPT = "ready>"
 
 

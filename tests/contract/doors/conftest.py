@@ -90,6 +90,8 @@ def server(repository: Path) -> Iterator[RunningServer]:
         load_model=("*",),
         http_address="127.0.0.1",
         http_port=0,
+        grpc_address="127.0.0.1",
+        grpc_port=0,
         allow_metrics=False,
     )
     running = build(settings)

@@ -50,6 +50,7 @@ class FakeServer:
     serving_loop: FakeLoop = field(default_factory=FakeLoop)
     http_address: tuple[str, int] | None = None
     operator_address: tuple[str, int] | None = None
+    grpc_address: tuple[str, int] | None = None
 
     def start(self) -> dict[str, Any]:
         self.calls.append("start")

@@ -67,8 +67,8 @@ def test_automatic_completion_is_switched_off_by_either_flag() -> None:
 
 
 def test_flags_that_are_not_acted_on_are_named_in_one_sentence() -> None:
-    notices = settings("--grpc-port=9001", "--cache-config=local,size=1", "--rate-limit=execution_count").notices
-    assert notices == ("accepted, but not acted on yet: --grpc-port, --cache-config, --rate-limit",)
+    notices = settings("--http-thread-count=4", "--cache-config=local,size=1", "--rate-limit=execution_count").notices
+    assert notices == ("accepted, but not acted on yet: --http-thread-count, --cache-config, --rate-limit",)
 
 
 def test_a_guard_that_does_not_guard_is_said_aloud() -> None:
@@ -77,7 +77,7 @@ def test_a_guard_that_does_not_guard_is_said_aloud() -> None:
 
 
 def test_switching_off_what_is_not_there_is_no_broken_promise() -> None:
-    assert settings("--allow-grpc=false", "--grpc-use-ssl=false").notices == ()
+    assert settings("--allow-sagemaker=false", "--allow-vertex-ai=false").notices == ()
 
 
 def test_polling_is_named_as_not_acted_on() -> None:

@@ -1,0 +1,76 @@
+"""Typed contents: tensors whose elements a client sends as protobuf's numbers, turned into the bytes of the wire."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ...backends.api.datatypes import Datatype
+from ...backends.api.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_FIELDS: dict[str, tuple[str, str]] = {
+    "bool_contents": ("BOOL", "?"),
+    "int_contents": ("INT32", "<i4"),
+    "int64_contents": ("INT64", "<i8"),
+    "uint_contents": ("UINT32", "<u4"),
+    "uint64_contents": ("UINT64", "<u8"),
+    "fp32_contents": ("FP32", "<f4"),
+    "fp64_contents": ("FP64", "<f8"),
+    "bytes_contents": ("BYTES", ""),
+}
+"""Each field, what an error calls its elements, and their numpy type."""
+
+_FIELD_OF: dict[Datatype, str] = {
+    Datatype.BOOL: "bool_contents",
+    Datatype.INT8: "int_contents",
+    Datatype.INT16: "int_contents",
+    Datatype.INT32: "int_contents",
+    Datatype.INT64: "int64_contents",
+    Datatype.UINT8: "uint_contents",
+    Datatype.UINT16: "uint_contents",
+    Datatype.UINT32: "uint_contents",
+    Datatype.UINT64: "uint64_contents",
+    Datatype.FP32: "fp32_contents",
+    Datatype.FP64: "fp64_contents",
+    Datatype.BYTES: "bytes_contents",
+}
+"""Where the elements of a datatype stand; FP16 and BF16 are only sent raw."""
+
+
+def to_bytes(contents: Any, datatype: Datatype, name: str, model: str) -> bytes:  # noqa: ANN401  protobuf
+    """The bytes of an ``InferTensorContents``; none where no field is set.
+
+    Integers narrower than their field lose the bytes above, as in Triton. Raises InvalidArgument for elements in
+    another field than the datatype's, and in two fields.
+    """
+    given = [field.name for field, _ in contents.ListFields()]
+    if not given:
+        return b""
+    expected = _FIELD_OF.get(datatype)
+    for field in given:
+        if field != expected:
+            kind = _FIELDS[field][0] if field in _FIELDS else field
+            if expected in given:
+                msg = f"binary data was already supplied for input tensor '{name}' for model '{model}'"
+            else:
+                msg = (
+                    f"unexpected explicit tensor data for input tensor '{name}' for model '{model}' of type '{kind}', "
+                    f"expected datatype '{datatype}'"
+                )
+            raise InvalidArgument(msg)
+    values = getattr(contents, given[0])
+    if datatype is Datatype.BYTES:
+        return _prefixed(values)
+    return np.array(values, dtype=_FIELDS[given[0]][1]).astype(datatype.numpy, copy=False).tobytes()
+
+
+def _prefixed(elements: Iterable[bytes]) -> bytes:
+    parts: list[bytes] = []
+    for element in elements:
+        parts.append(len(element).to_bytes(4, "little"))
+        parts.append(element)
+    return b"".join(parts)

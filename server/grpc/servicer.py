@@ -1,0 +1,146 @@
+"""Everything of the service that is not inference: health, metadata, statistics, and the repository."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+from google.protobuf import json_format
+
+from ...backends.api.errors import InvalidArgument, Unsupported
+from ..repository import schema
+from ..wire import describe
+from ..wire.control import NO_REPOSITORY_NAME, check_control
+from ..wire.refusals import check_not_exiting
+from .codec import read_version
+from .messages import message
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine, Mapping
+
+    from ..engine import Engine
+
+ANSWERED = (
+    "ServerLive", "ServerReady", "ModelReady", "ServerMetadata", "ModelMetadata", "ModelConfig", "ModelStatistics",
+    "RepositoryIndex", "RepositoryModelLoad", "RepositoryModelUnload",
+)  # fmt: skip
+"""Calls that :class:`Servicer` has a method for."""
+
+NOT_OFFERED = (
+    "SystemSharedMemoryStatus", "SystemSharedMemoryRegister", "SystemSharedMemoryUnregister",
+    "CudaSharedMemoryStatus", "CudaSharedMemoryRegister", "CudaSharedMemoryUnregister",
+    "TraceSetting", "LogSettings",
+)  # fmt: skip
+"""Calls of the protocol that this server does not answer yet."""
+
+
+class Servicer:
+    """A method a call, named as the call: the request's message in, the response's message out. Raises InferError."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._changes: set[asyncio.Task[None]] = set()
+
+    async def ServerLive(self, _request: Any) -> Any:  # noqa: ANN401, N802  protobuf; the protocol's name
+        """Whether the server runs."""
+        check_not_exiting(self._engine)
+        return message("ServerLiveResponse")(live=self._engine.live)
+
+    async def ServerReady(self, _request: Any) -> Any:  # noqa: ANN401, N802  as above
+        """Whether the server takes requests."""
+        check_not_exiting(self._engine)
+        return message("ServerReadyResponse")(ready=self._engine.ready)
+
+    async def ModelReady(self, request: Any) -> Any:  # noqa: ANN401, N802  as above
+        """Whether a model takes requests; False for one that nobody knows."""
+        ready = self._engine.is_model_ready(request.name, read_version(request.version))
+        return message("ModelReadyResponse")(ready=ready)
+
+    async def ServerMetadata(self, _request: Any) -> Any:  # noqa: ANN401, N802  as above
+        """Name, version and extensions."""
+        engine = self._engine
+        return _filled(
+            "ServerMetadataResponse", describe.server_metadata(engine.server_id, engine.version, engine.extensions)
+        )
+
+    async def ModelMetadata(self, request: Any) -> Any:  # noqa: ANN401, N802  as above
+        """What a model takes and gives."""
+        number = read_version(request.version)
+        found = self._engine.find(request.name, number)
+        versions = self._engine.ready_versions(request.name) if number is None else (number,)
+        return _filled("ModelMetadataResponse", describe.model_metadata(found, versions))
+
+    async def ModelConfig(self, request: Any) -> Any:  # noqa: ANN401, N802  as above
+        """A model's whole configuration."""
+        found = self._engine.find(request.name, read_version(request.version))
+        config = schema.to_message(describe.model_config(found), source=found.name)
+        return message("ModelConfigResponse")(config=config)
+
+    async def ModelStatistics(self, request: Any) -> Any:  # noqa: ANN401, N802  as above
+        """The counters of one version, one model or all."""
+        number = read_version(request.version)
+        snapshots = self._engine.statistics(request.name, "" if number is None else str(number))
+        return _filled("ModelStatisticsResponse", describe.statistics(snapshots))
+
+    async def RepositoryIndex(self, request: Any) -> Any:  # noqa: ANN401, N802  as above
+        """Models, versions, states and reasons."""
+        if request.repository_name:
+            raise Unsupported(NO_REPOSITORY_NAME)
+        return _filled(
+            "RepositoryIndexResponse", {"models": describe.index(self._engine.index(ready_only=request.ready))}
+        )
+
+    async def RepositoryModelLoad(self, request: Any) -> Any:  # noqa: ANN401, N802  as above
+        """Load a model, or load it anew."""
+        check_control(self._engine, request.model_name, request.repository_name)
+        read_load_parameters(request.parameters)
+        await self._finish(self._engine.load(request.model_name))
+        return message("RepositoryModelLoadResponse")()
+
+    async def RepositoryModelUnload(self, request: Any) -> Any:  # noqa: ANN401, N802  as above
+        """Stop serving a model; one that nobody knows is no error."""
+        check_control(self._engine, request.model_name, request.repository_name)
+        dependents = False
+        if "unload_dependents" in request.parameters:
+            given = request.parameters["unload_dependents"]
+            if given.WhichOneof("parameter_choice") != "bool_param":
+                msg = "invalid value type for unload parameter 'unload_dependents', expected bool_param."
+                raise InvalidArgument(msg)
+            dependents = given.bool_param
+        await self._finish(self._engine.unload(request.model_name, unload_dependents=dependents))
+        return message("RepositoryModelUnloadResponse")()
+
+    async def _finish(self, change: Coroutine[Any, Any, None]) -> None:
+        """Let a change of the repository come to its end, also where its caller does not wait for it."""
+        task = asyncio.get_running_loop().create_task(change)
+        self._changes.add(task)
+        task.add_done_callback(self._changed)
+        await asyncio.shield(task)
+
+    def _changed(self, task: asyncio.Task[None]) -> None:
+        self._changes.discard(task)
+        if not task.cancelled():
+            task.exception()  # its caller has it, or has gone away
+
+
+def read_load_parameters(given: Mapping[str, Any]) -> None:
+    """A load is from the repository as it is; Triton's overrides are told from keys that mean nothing."""
+    for key, parameter in given.items():
+        is_file = key.startswith("file:")
+        if key != "config" and not is_file:
+            msg = f"unrecognized load parameter '{key}'."
+            raise InvalidArgument(msg)
+        expected = "bytes_param" if is_file else "string_param"
+        if parameter.WhichOneof("parameter_choice") != expected:
+            msg = f"invalid value type for load parameter '{key}', expected {expected}."
+            raise InvalidArgument(msg)
+        msg = (
+            f"load parameter '{key}' is not supported yet; change the model's folder in the repository and load it "
+            "without parameters"
+        )
+        raise Unsupported(msg)
+
+
+def _filled(name: str, document: dict[str, Any]) -> Any:  # noqa: ANN401  protobuf
+    """A message out of the document that the other doors send as JSON."""
+    return json_format.ParseDict(document, message(name)())
