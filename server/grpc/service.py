@@ -112,8 +112,8 @@ class GrpcService:
         servicer = Servicer(self._engine)
         for name in ANSWERED:
             methods[name] = unary(guarded(name, answering(servicer, name)))
-        for name in NOT_OFFERED:
-            methods[name] = unary(guarded(name, not_offered(name)))
+        for name, instead in NOT_OFFERED.items():
+            methods[name] = unary(guarded(name, not_offered(name, instead)))
         health: dict[str, Any] = {"Check": unary(guarded("Check", self._check_health))}
         return (
             grpc.method_handlers_generic_handler(SERVICE, methods),
@@ -185,11 +185,11 @@ def answering(servicer: Servicer, name: str) -> Callable[[Any, Context], Awaitab
     return call
 
 
-def not_offered(name: str) -> Callable[[Any, Context], Awaitable[bytes]]:
+def not_offered(name: str, instead: str) -> Callable[[Any, Context], Awaitable[bytes]]:
     """The handler of a call that this server knows of and does not answer."""
 
     async def call(_data: bytes, _context: Context) -> bytes:
-        msg = f"{name} is not supported by this server"
+        msg = f"{name} is not supported by this server yet; {instead}"
         raise Unsupported(msg)
 
     return call

@@ -26,12 +26,18 @@ ANSWERED = (
 )  # fmt: skip
 """Calls that :class:`Servicer` has a method for."""
 
-NOT_OFFERED = (
-    "SystemSharedMemoryStatus", "SystemSharedMemoryRegister", "SystemSharedMemoryUnregister",
-    "CudaSharedMemoryStatus", "CudaSharedMemoryRegister", "CudaSharedMemoryUnregister",
-    "TraceSetting", "LogSettings",
-)  # fmt: skip
-"""Calls of the protocol that this server does not answer yet."""
+_SHARED_MEMORY = "send tensors in the requests and take them from the responses"
+NOT_OFFERED: dict[str, str] = {
+    "SystemSharedMemoryStatus": _SHARED_MEMORY,
+    "SystemSharedMemoryRegister": _SHARED_MEMORY,
+    "SystemSharedMemoryUnregister": _SHARED_MEMORY,
+    "CudaSharedMemoryStatus": _SHARED_MEMORY,
+    "CudaSharedMemoryRegister": _SHARED_MEMORY,
+    "CudaSharedMemoryUnregister": _SHARED_MEMORY,
+    "TraceSetting": "there is nothing to set, because requests are not traced",
+    "LogSettings": "choose what is logged with the flags --log-... when the server starts",
+}
+"""Calls of the protocol that this server does not answer yet, and what to do instead."""
 
 
 class Servicer:
