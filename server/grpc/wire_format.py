@@ -41,7 +41,7 @@ def cut_request(data: bytes) -> Cut | None:
     position = kept_from = 0
     end = len(data)
     kept: list[bytes] = []
-    request_id = b""
+    request_id: bytes | None = None
     raw: list[tuple[int, int]] = []
     prefix = end
     while position < end:
@@ -62,10 +62,12 @@ def cut_request(data: bytes) -> Cut | None:
             kept.append(data[kept_from:position])
             kept_from = stop
             if tag == _ID_TAG:
+                if request_id is not None:
+                    return None
                 request_id = data[start:stop]
         position = stop
     kept.append(data[kept_from:])
-    return Cut(b"".join(kept), request_id, raw, prefix)
+    return Cut(b"".join(kept), request_id or b"", raw, prefix)
 
 
 def read_length(data: bytes, position: int) -> tuple[int, int] | None:

@@ -1,0 +1,171 @@
+"""The gRPC door in front of an engine that answers by itself: no worker, no queue."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from typing import TYPE_CHECKING, Any
+
+import grpc
+import numpy as np
+import pytest
+
+from infer.server.grpc.messages import SERVICE, message
+from infer.server.grpc.options import GrpcSettings
+from infer.server.grpc.requests import RequestReader
+from infer.server.grpc.service import GrpcService
+from infer.server.loop import ServingLoop
+from infer.tests.unit.server.http.conftest import FakeEngine
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+TIMEOUT_S = 20
+
+
+class DoorUnderTest:
+    """A running door, and simple ways to talk to it."""
+
+    def __init__(self, serving: ServingLoop, **settings: Any) -> None:
+        self.serving = serving
+        self.engine = FakeEngine(serving.loop)
+        options: dict[str, Any] = {"host": "127.0.0.1", "port": 0, **settings}
+        self.service = GrpcService(self.engine, GrpcSettings(**options))  # type: ignore[arg-type]
+        serving.run(self.service.start())
+        self.address = self.service.address
+
+    @property
+    def target(self) -> str:
+        host, port = self.address
+        return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+    def channel(self, credentials: Any = None, **options: Any) -> grpc.Channel:
+        """A channel of its own; the caller closes it."""
+        given = [(f"grpc.{name}", value) for name, value in options.items()]
+        if credentials is not None:
+            return grpc.secure_channel(self.target, credentials, given)
+        return grpc.insecure_channel(self.target, given)
+
+    def call(self, method: str, request: Any = None, **options: Any) -> Any:
+        """One unary call: the response's message. Raises grpc.RpcError."""
+        data = (message(f"{method}Request")() if request is None else request).SerializeToString()
+        with self.channel() as channel:
+            answer = channel.unary_unary(f"/{SERVICE}/{method}")(data, timeout=TIMEOUT_S, **options)
+        return message(f"{method}Response").FromString(answer)
+
+    def on_loop(self, function: Callable[[], Any]) -> Any:
+        """Run a function on the loop; everything that happened before is seen by it."""
+
+        async def run() -> Any:
+            return function()
+
+        return self.serving.run(run())
+
+    def wait_until(self, condition: Callable[[], bool], seconds: float = 10) -> None:
+        """Let the loop turn until the condition holds; fails when it does not in time."""
+
+        async def wait() -> None:
+            async with asyncio.timeout(seconds):
+                while not condition():  # noqa: ASYNC110  what a client or the kernel does sets no event
+                    await asyncio.sleep(0.001)
+
+        self.serving.run(wait())
+
+
+@pytest.fixture(scope="session")
+def serving() -> Iterator[ServingLoop]:
+    """A loop in its thread, as the server has it."""
+    interval = sys.getswitchinterval()
+    serving = ServingLoop()
+    serving.start()
+    yield serving
+    serving.stop()
+    sys.setswitchinterval(interval)
+
+
+@pytest.fixture
+def make_door(serving: ServingLoop) -> Iterator[Callable[..., DoorUnderTest]]:
+    """Doors with settings of their own, stopped behind the test."""
+    doors: list[DoorUnderTest] = []
+
+    def make(**settings: Any) -> DoorUnderTest:
+        doors.append(DoorUnderTest(serving, **settings))
+        return doors[-1]
+
+    yield make
+    for door in doors:
+        serving.run(door.service.stop())
+
+
+@pytest.fixture
+def door(make_door: Callable[..., DoorUnderTest]) -> DoorUnderTest:
+    """A door with Triton's defaults."""
+    return make_door()
+
+
+@pytest.fixture
+def engine() -> Any:
+    """An engine whose requests nobody answers by itself: a test does."""
+    loop = asyncio.new_event_loop()
+    engine = FakeEngine(loop)
+    yield engine
+    loop.close()
+
+
+@pytest.fixture
+def reader(engine: Any) -> RequestReader:
+    """Reads requests for that engine."""
+    return RequestReader(engine)
+
+
+class MakeRequest:
+    """Makes ModelInferRequests."""
+
+    def __call__(self, model: str = "simple", *, raw: tuple[bytes, ...] = (), **fields: Any) -> Any:
+        return message("ModelInferRequest")(model_name=model, raw_input_contents=raw, **fields)
+
+    def tensor(self, name: str, datatype: str, *shape: int, **contents: Any) -> Any:
+        """An input, with typed contents where they are given."""
+        tensor = message("ModelInferRequest").InferInputTensor(name=name, datatype=datatype, shape=shape)
+        for field, values in contents.items():
+            if field == "parameters":
+                set_parameters(tensor.parameters, values)
+            else:
+                getattr(tensor.contents, field).extend(values)
+        return tensor
+
+    def simple(self, left: Any = None, **fields: Any) -> Any:
+        """The sum model's request: 0…15 and ones."""
+        array = np.arange(16, dtype=np.int32) if left is None else left
+        inputs = [self.tensor(name, "INT32", 1, 16) for name in ("INPUT0", "INPUT1")]
+        return self(raw=(array.tobytes(), np.ones(16, np.int32).tobytes()), inputs=inputs, **fields)
+
+    def one(self, model: str, values: Any, **fields: Any) -> Any:
+        """A request with the one input INPUT0 of numbers."""
+        array = np.asarray(values, dtype=np.float32)
+        return self(model, raw=(array.tobytes(),), inputs=[self.tensor("INPUT0", "FP32", array.size)], **fields)
+
+
+def set_parameters(target: Any, values: dict[str, tuple[str, Any] | None]) -> None:
+    """Set parameters, each a field and its value; None for a parameter with no field set."""
+    for key, value in values.items():
+        parameter = target[key]
+        if value is not None:
+            setattr(parameter, value[0], value[1])
+
+
+@pytest.fixture
+def make() -> MakeRequest:
+    """Makes requests."""
+    return MakeRequest()
+
+
+@pytest.fixture
+def parametrise() -> Callable[[Any, dict[str, Any]], Any]:
+    """Sets the parameters of a message and gives it back."""
+
+    def parametrise(target: Any, values: dict[str, Any]) -> Any:
+        set_parameters(target.parameters, values)
+        return target
+
+    return parametrise
