@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import queue
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -41,7 +42,8 @@ class DoorUnderTest:
 
     def channel(self, credentials: Any = None, **options: Any) -> grpc.Channel:
         """A channel of its own; the caller closes it."""
-        given = [(f"grpc.{name}", value) for name, value in options.items()]
+        unlimited = {"max_receive_message_length": -1, "max_send_message_length": -1}
+        given = [(f"grpc.{name}", value) for name, value in {**unlimited, **options}.items()]
         if credentials is not None:
             return grpc.secure_channel(self.target, credentials, given)
         return grpc.insecure_channel(self.target, given)
@@ -70,6 +72,43 @@ class DoorUnderTest:
                     await asyncio.sleep(0.001)
 
         self.serving.run(wait())
+
+
+class Stream:
+    """One call of ModelStreamInfer. Messages may be sent and taken in any order."""
+
+    def __init__(self, door: DoorUnderTest, *metadata: tuple[str, str]) -> None:
+        self._requests: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
+        self.channel = door.channel()
+        method = self.channel.stream_stream(f"/{SERVICE}/ModelStreamInfer")
+        self.call: Any = method(iter(self._requests.get, None), metadata=metadata, timeout=TIMEOUT_S)
+
+    def send(self, *requests: Any) -> None:
+        """Send messages, or bytes as they are."""
+        for request in requests:
+            self._requests.put(request if isinstance(request, bytes) else request.SerializeToString())
+
+    def half_close(self) -> None:
+        """Send nothing more."""
+        self._requests.put(None)
+
+    def take(self) -> Any:
+        """The next message."""
+        return message("ModelStreamInferResponse").FromString(next(self.call))
+
+    def rest(self) -> list[Any]:
+        """Half-close and take everything until the end. Raises grpc.RpcError for an end with a failure."""
+        self.half_close()
+        return [message("ModelStreamInferResponse").FromString(data) for data in self.call]
+
+    def end(self) -> tuple[grpc.StatusCode, str]:
+        """How the call ended."""
+        return self.call.code(), self.call.details()
+
+    def close(self) -> None:
+        self.half_close()
+        self.call.cancel()
+        self.channel.close()
 
 
 @pytest.fixture(scope="session")
@@ -101,6 +140,20 @@ def make_door(serving: ServingLoop) -> Iterator[Callable[..., DoorUnderTest]]:
 def door(make_door: Callable[..., DoorUnderTest]) -> DoorUnderTest:
     """A door with Triton's defaults."""
     return make_door()
+
+
+@pytest.fixture
+def open_stream(door: DoorUnderTest) -> Iterator[Callable[..., Stream]]:
+    """Streams to the door, closed behind the test."""
+    streams: list[Stream] = []
+
+    def make(*metadata: tuple[str, str]) -> Stream:
+        streams.append(Stream(door, *metadata))
+        return streams[-1]
+
+    yield make
+    for stream in streams:
+        stream.close()
 
 
 @pytest.fixture

@@ -20,7 +20,8 @@ def test_neither_grpc_nor_tritons_client_is_imported() -> None:
     script = """
 import sys
 from infer.server.grpc.messages import message
-print(message("ModelInferRequest")(model_name="m").model_name, "grpc" in sys.modules, "tritonclient.grpc" in sys.modules)
+made = message("ModelInferRequest")(model_name="m")
+print(made.model_name, "grpc" in sys.modules, "tritonclient.grpc" in sys.modules)
 """
     assert run(script) == "m False False"
 

@@ -47,8 +47,7 @@ def assert_same(data: bytes) -> None:
     except DecodeError:
         if cut is not None:
             with pytest.raises((DecodeError, UnicodeDecodeError)):
-                cut.request_id.decode()
-                REQUEST.FromString(cut.rest)
+                (cut.request_id.decode(), REQUEST.FromString(cut.rest))
         return
     if cut is None:
         return
