@@ -46,6 +46,10 @@ class Context(Protocol):
         """The metadata that the client sent."""
         ...
 
+    async def send_initial_metadata(self, metadata: Any) -> None:  # noqa: ANN401  pairs of key and value
+        """Send what stands before the first message."""
+        ...
+
     def set_compression(self, compression: Any) -> None:  # noqa: ANN401  a grpc.Compression
         """Compress the messages of this call."""
         ...

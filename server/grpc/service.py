@@ -106,8 +106,10 @@ class GrpcService:
         unary, streaming = grpc.unary_unary_rpc_method_handler, grpc.stream_stream_rpc_method_handler
         inference = Inference(self._engine, reader, loop)
         methods: dict[str, Any] = {
-            "ModelInfer": unary(guarded("ModelInfer", self._compressed(inference.infer))),
-            "ModelStreamInfer": streaming(guarded("ModelStreamInfer", self._compressed(self._streamer(reader, loop)))),
+            "ModelInfer": unary(guarded("ModelInfer", self._compressed(inference.infer, streamed=False))),
+            "ModelStreamInfer": streaming(
+                guarded("ModelStreamInfer", self._compressed(self._streamer(reader, loop), streamed=True))
+            ),
         }
         servicer = Servicer(self._engine)
         for name in ANSWERED:
@@ -134,7 +136,7 @@ class GrpcService:
         return serve
 
     def _compressed(
-        self, handler: Callable[[Any, Context], Awaitable[Any]]
+        self, handler: Callable[[Any, Context], Awaitable[Any]], *, streamed: bool
     ) -> Callable[[Any, Context], Awaitable[Any]]:
         """The handler, its replies compressed where that is asked for."""
         algorithm = self._compression
@@ -143,7 +145,12 @@ class GrpcService:
 
         async def call(request: Any, context: Context) -> Any:  # noqa: ANN401  bytes
             context.set_compression(algorithm)
-            return await handler(request, context)
+            if streamed:
+                return await handler(request, context)
+            reply = await handler(request, context)
+            # The algorithm is named in the initial metadata, which grpc sends without it beside a unary reply.
+            await context.send_initial_metadata(())
+            return reply
 
         return call
 
