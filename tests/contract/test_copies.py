@@ -12,6 +12,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import grpc
 import numpy as np
 import pytest
 
@@ -19,6 +20,8 @@ import infer
 from infer.app.settings import ServerSettings
 from infer.app.wiring import build
 from infer.server.engine import Engine
+from infer.server.grpc.inference import Inference as GrpcInference
+from infer.server.grpc.messages import SERVICE, message
 from infer.server.http.cycle import Cycle
 from infer.server.http.protocol import DoorProtocol
 
@@ -103,6 +106,7 @@ class Stations:
         self._wrap(patch, DoorProtocol, "data_received", lambda args: self.received.append(args[0]))
         self._wrap(patch, DoorProtocol, "on_body", lambda args: self.pieces.append(args[0]))
         self._wrap(patch, Cycle, "_add_body", lambda args: self.written.append(args[0]))
+        self._note_calls(patch)
         original = Engine.infer
 
         def infer_(engine: Engine, request: InferenceRequest, on_response: Any, *rest: Any, **named: Any) -> Any:
@@ -116,6 +120,18 @@ class Stations:
             return original(engine, request, seen, *rest, **named)
 
         patch.setattr(Engine, "infer", infer_)
+
+    def _note_calls(self, patch: pytest.MonkeyPatch) -> None:
+        """What grpc hands to the door and takes from it."""
+        original = GrpcInference.infer
+
+        async def infer_(inference: GrpcInference, data: bytes, context: Any) -> bytes:
+            self.received.append(data)
+            reply = await original(inference, data, context)
+            self.written.append(reply)
+            return reply
+
+        patch.setattr(GrpcInference, "infer", infer_)
 
     @staticmethod
     def _wrap(patch: pytest.MonkeyPatch, owner: type, name: str, note: Any) -> None:
@@ -164,6 +180,25 @@ def through_http(repository: Path, array: np.ndarray[Any, Any]) -> dict[str, Any
         server.stop()
 
 
+def through_grpc(repository: Path, array: np.ndarray[Any, Any]) -> None:
+    """One raw request and its reply, the tensor checked."""
+    settings = ServerSettings(
+        model_repository=(repository,), grpc_address="127.0.0.1", grpc_port=0, allow_http=False, allow_metrics=False
+    )
+    server = build(settings)
+    server.start()
+    try:
+        assert server.grpc_address is not None
+        request = message("ModelInferRequest")(model_name="negate", raw_input_contents=[array.tobytes()])
+        request.inputs.add(name="INPUT0", datatype="FP32", shape=[array.size])
+        with grpc.insecure_channel("{}:{}".format(*server.grpc_address)) as channel:
+            data = channel.unary_unary(f"/{SERVICE}/ModelInfer")(request.SerializeToString(), timeout=20)
+        answer = message("ModelInferResponse").FromString(data)
+        assert np.array_equal(np.frombuffer(answer.raw_output_contents[0], np.float32), -array)
+    finally:
+        server.stop()
+
+
 def test_the_table_of_copies_is_true(repository: Path, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     array = np.arange(ELEMENTS, dtype=np.float32)
     http_door = Stations(monkeypatch)
@@ -182,8 +217,15 @@ def test_the_table_of_copies_is_true(repository: Path, root: Path, monkeypatch: 
     taken = 0 if inside(in_process.inputs[0], [array]) else 1
     given = 0 if inside(np.ascontiguousarray(result["OUTPUT0"]), in_process.outputs) else 1
 
+    monkeypatch.undo()
+    grpc_door = Stations(monkeypatch)
+    through_grpc(repository, array)
+    cut = 0 if inside(grpc_door.inputs[0], grpc_door.received) else 1
+    put = 0 if inside(grpc_door.outputs[0], grpc_door.written) else 1
+
     table = {
         "HTTP door": (parsed + joined, sent),
+        "gRPC door": (cut, put),
         "in-process API": (taken, given),
         "worker process": (to_worker, from_worker),
     }
