@@ -88,9 +88,11 @@ def test_the_page_names_states_and_addresses_and_ends_with_the_command() -> None
         {"m": signature(TensorSpec("A", Datatype.INT32, (1,)))},
         http=("0.0.0.0", 8000),
         operator=("127.0.0.1", 8002),
+        grpc=("::", 8001),
     )
     assert "bad    1        UNAVAILABLE  no such file" in page
     assert "inference  http://127.0.0.1:8000/v2  (on every network interface)" in page
+    assert "grpc       [::1]:8001  (on every network interface)" in page
     assert "metrics    http://127.0.0.1:8002/metrics\n" in page
     assert page.splitlines()[-1].startswith("curl -s http://127.0.0.1:8000/v2/models/m/infer")
 

@@ -91,6 +91,11 @@ def test_polling_is_named_as_not_acted_on() -> None:
         (["--model-control-mode=explicit", "--load-model=*", "--load-model=a"], ["'*'", "alone", "a"]),
         (["--metrics-port=8000"], ["0.0.0.0:8000", "--metrics-port"]),
         (["--http-address=127.0.0.1", "--metrics-address=0.0.0.0", "--metrics-port=8000"], ["8000"]),
+        (["--grpc-port=8000"], ["HTTP door and the gRPC door", "0.0.0.0:8000", "--http-port or --grpc-port"]),
+        (["--metrics-port=8001"], ["The gRPC door and the metrics port", "--grpc-port or --metrics-port"]),
+        (["--grpc-use-ssl=true"], ["--grpc-use-ssl", "--grpc-server-cert and --grpc-server-key"]),
+        (["--grpc-use-ssl=true", "--grpc-server-cert=c"], ["--grpc-use-ssl", "give --grpc-server-key."]),
+        (["--grpc-use-ssl-mutual=true"], ["--grpc-use-ssl-mutual", "--grpc-root-cert"]),
         (["--backend-config=,a=1"], ["--backend-config"]),
         (["--backend-config=python"], ["--backend-config", "KEY=VALUE"]),
     ],
@@ -107,7 +112,10 @@ def test_contradictions_are_refused(words: list[str], phrases: list[str]) -> Non
     [
         ["--metrics-port=8000", "--allow-metrics=false"],
         ["--metrics-port=8000", "--http-address=127.0.0.1", "--metrics-address=127.0.0.2"],
-        ["--metrics-port=0", "--http-port=0"],
+        ["--metrics-port=0", "--http-port=0", "--grpc-port=0"],
+        ["--grpc-port=8000", "--allow-grpc=false"],
+        ["--grpc-use-ssl=true", "--grpc-server-cert=c", "--grpc-server-key=k"],
+        ["--grpc-use-ssl-mutual=true", "--grpc-server-cert=c", "--grpc-server-key=k", "--grpc-root-cert=r"],
         ["--model-control-mode=explicit", "--load-model=*"],
     ],
 )

@@ -27,3 +27,108 @@ def test_a_frozen_binary_is_its_own_helper(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr("sys.frozen", True, raising=False)
     monkeypatch.setattr("sys.executable", "/opt/infer")
     assert helper_command("_zygote") == ("/opt/infer", "_zygote")
+"""The parts of a server are put together as the settings say."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from infer.app import wiring
+from infer.app.settings import ServerSettings
+from infer.backends.api.errors import Unavailable
+from infer.server.grpc.options import GrpcSettings, TlsSettings
+
+
+def settings(repository: Path, **fields: Any) -> ServerSettings:
+    ports = {"http_address": "127.0.0.1", "http_port": 0, "grpc_address": "127.0.0.1", "grpc_port": 0}
+    return ServerSettings(model_repository=(repository,), metrics_port=0, **(ports | fields))
+
+
+def grpc_settings(**fields: Any) -> GrpcSettings:
+    made = ServerSettings(model_repository=(Path("/models"),), **fields)
+    return wiring._grpc_service(made, SimpleNamespace())._settings  # type: ignore[arg-type]
+
+
+def test_the_grpc_door_has_tritons_defaults() -> None:
+    assert grpc_settings() == GrpcSettings()
+
+
+def test_every_flag_of_the_grpc_door_reaches_it() -> None:
+    made = grpc_settings(
+        grpc_address="::1",
+        grpc_port=1,
+        reuse_grpc_port=True,
+        grpc_infer_response_compression_level="low",
+        grpc_use_ssl_mutual=True,
+        grpc_server_cert="c",
+        grpc_server_key="k",
+        grpc_root_cert="r",
+        grpc_keepalive_time=2,
+        grpc_keepalive_timeout=3,
+        grpc_keepalive_permit_without_calls=True,
+        grpc_http2_max_pings_without_data=4,
+        grpc_http2_min_recv_ping_interval_without_data=5,
+        grpc_http2_max_ping_strikes=6,
+        grpc_max_connection_age=7,
+        grpc_max_connection_age_grace=8,
+    )
+    assert made == GrpcSettings("::1", 1, True, "low", TlsSettings("c", "k", "r", True), 2, 3, True, 4, 5, 6, 7, 8)
+
+
+def test_one_way_tls_asks_clients_for_nothing() -> None:
+    tls = grpc_settings(grpc_use_ssl=True, grpc_server_cert="c", grpc_server_key="k").tls
+    assert tls == TlsSettings("c", "k")
+
+
+def test_each_door_has_an_address_of_its_own(tmp_path: Path) -> None:
+    server = wiring.build(settings(tmp_path))
+    server.start()
+    try:
+        addresses = [server.http_address, server.grpc_address, server.operator_address]
+        assert all(address is not None and address[1] for address in addresses)
+        assert len(set(addresses)) == 3
+    finally:
+        server.stop()
+
+
+def test_a_door_that_is_not_wanted_is_not_there(tmp_path: Path) -> None:
+    server = wiring.build(settings(tmp_path, allow_http=False, allow_grpc=False, allow_metrics=False))
+    assert (server.http_address, server.grpc_address, server.operator_address) == (None, None, None)
+
+
+@pytest.mark.parametrize("door", ["http", "grpc"])
+def test_a_port_that_is_taken_stops_the_start_and_all_that_has_begun(tmp_path: Path, door: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        server = wiring.build(settings(tmp_path, **{f"{door}_port": port}))
+        with pytest.raises(Unavailable, match=rf"127\.0\.0\.1:{port} .* already in use.*--{door}-port"):
+            server.start()
+    assert not server.serving_loop._thread.is_alive()
+
+
+PROBE = """
+import json, os
+from types import SimpleNamespace
+from infer.app import wiring
+from infer.app.settings import ServerSettings
+wiring._grpc_service(ServerSettings(), SimpleNamespace())
+print(json.dumps({name: os.environ[name] for name in wiring.GRPC_ENVIRONMENT}))
+"""
+
+
+@pytest.mark.parametrize("given", [{}, {"GRPC_VERBOSITY": "DEBUG"}])
+def test_grpcs_environment_is_set_where_the_user_has_not(given: dict[str, str]) -> None:
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("GRPC_")} | given
+    done = subprocess.run(
+        [sys.executable, "-c", PROBE], capture_output=True, text=True, timeout=60, check=True, env=environment
+    )
+    assert json.loads(done.stdout.splitlines()[-1]) == wiring.GRPC_ENVIRONMENT | given
