@@ -7,12 +7,14 @@ delays nobody else. Failures are messages of the stream, unless the client asked
 
 from __future__ import annotations
 
+import logging
 from collections import deque
 from typing import TYPE_CHECKING
 
-from ...backends.api.errors import InferError, Unavailable
+from ...backends.api.errors import InferError, Internal, Unavailable
 from . import reply
 from .context import END, GONE
+from .errors import BROKEN
 from .reply import LAST, MORE
 
 if TYPE_CHECKING:
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
     from .codec import Decoded
     from .context import Context
     from .requests import RequestReader
+
+log = logging.getLogger("infer.grpc")
 
 STATUS_MODE = ("triton_grpc_error", "true")
 """The metadata with which a client asks for the first failure as the status of the call."""
@@ -60,6 +64,10 @@ class Exchange:
                 message = self._message(response)
         except InferError as error:
             message = self._failure(error, final=response.final)
+        except Exception:
+            # A fault of ours is this request's, not the scheduler's that called.
+            log.exception("a response of model '%s' could not be written", self.decoded.request.model_name)
+            message = self._failure(Internal(BROKEN), final=response.final)
         finally:
             response.release()
         self._stream.deliver(self, message, final=response.final)
@@ -109,6 +117,8 @@ class InferStream:
         reading = self._loop.create_task(self._read())
         try:
             await self._write()
+            if reading.done():
+                reading.result()
         finally:
             self.over = True
             reading.cancel()

@@ -162,10 +162,10 @@ def test_a_broken_model_is_shown_and_the_others_serve_where_that_is_asked_for(
 
 def test_a_server_says_once_which_flags_it_does_not_act_on(start_server: StartServer, repository: Path) -> None:
     server = start_server(
-        f"--model-repository={repository}", "--exit-on-error=false", "--rate-limit=off", "--grpc-port=9"
+        f"--model-repository={repository}", "--exit-on-error=false", "--rate-limit=off", "--cache-directory=x"
     )
     assert server.log.count("not acted on yet") == 1
-    assert "--rate-limit, --grpc-port" in server.log
+    assert "--rate-limit, --cache-directory" in server.log
 
 
 def test_json_logs_are_an_object_a_line(start_server: StartServer, repository: Path) -> None:
@@ -175,12 +175,17 @@ def test_json_logs_are_an_object_a_line(start_server: StartServer, repository: P
     assert all("message" in json.loads(line) for line in server.lines)
 
 
-def test_a_taken_port_ends_the_server_with_one_and_its_number(start_server: StartServer, repository: Path) -> None:
+@pytest.mark.parametrize("flag", ["--http-port", "--grpc-port"])
+def test_a_taken_port_ends_the_server_with_one_and_its_number(
+    start_server: StartServer, repository: Path, flag: str
+) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        server = start_server(f"--model-repository={repository}", f"--http-port={port}", wait=False)
+        server = start_server(f"--model-repository={repository}", f"{flag}={port}", wait=False)
         assert server.join() == 1
-    assert str(port) in server.log
+    assert f"127.0.0.1:{port} " in server.log
+    assert "already in use" in server.log
+    assert flag in server.log
 
 
 def test_a_repository_that_is_none_ends_the_server_with_one(start_server: StartServer, tmp_path: Path) -> None:

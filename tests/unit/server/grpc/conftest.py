@@ -134,6 +134,9 @@ def make_door(serving: ServingLoop) -> Iterator[Callable[..., DoorUnderTest]]:
     yield make
     for door in doors:
         serving.run(door.service.stop())
+        # A ticket leads to its call, whose sockets grpc keeps as long as anybody knows it.
+        door.engine.tickets.clear()
+        door.engine.held.clear()
 
 
 @pytest.fixture

@@ -49,6 +49,11 @@ def test_a_number_too_wide_for_its_datatype_loses_what_is_above() -> None:
     assert to_bytes(contents(uint_contents=[300]), Datatype.UINT8, "X", "m") == b"\x2c"
 
 
+def test_a_false_value_alone_keeps_its_byte() -> None:
+    assert to_bytes(contents(bool_contents=[False]), Datatype.BOOL, "X", "m") == b"\0"
+    assert to_bytes(contents(fp64_contents=[0.0] * 40), Datatype.FP64, "X", "m") == bytes(320)
+
+
 def test_no_field_is_no_bytes() -> None:
     assert to_bytes(contents(), Datatype.FP32, "X", "m") == b""
 

@@ -185,6 +185,35 @@ def test_classes_that_cannot_be_had_fail_one_request(open_stream: Any, make: Any
     assert summary(second)[:2] == ("y", "")
 
 
+def test_a_response_that_cannot_be_written_fails_its_request_alone(
+    door: Any, open_stream: Any, make: Any, held: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    stream = open_stream()
+    stream.send(make.one("held", [1], id="x"), make.simple(id="y"))
+    (ticket,) = held(1)
+    respond(door, ticket, InferenceResponse({"no\udcff": Tensor.from_numpy(np.ones(1, dtype=np.float32))}))
+    first, second = stream.rest()
+    assert summary(first)[:3] == ("x", "internal server error; the server's log has the details", True)
+    assert summary(second)[:2] == ("y", "")
+    assert "a response of model 'held' could not be written" in caplog.text
+
+
+def test_a_fault_in_reading_ends_the_call(
+    door: Any, open_stream: Any, make: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def broken(*_arguments: Any, **_named: Any) -> Any:
+        msg = "a fault"
+        raise RuntimeError(msg)
+
+    monkeypatch.setattr("infer.server.grpc.requests.RequestReader.read", broken)
+    stream = open_stream()
+    stream.send(make.simple(id="x"))
+    with pytest.raises(grpc.RpcError):
+        stream.rest()
+    assert stream.end()[0] is grpc.StatusCode.INTERNAL
+    assert "ModelStreamInfer failed" in caplog.text
+
+
 def test_who_asks_for_a_status_gets_the_first_failure_as_one(
     door: Any, open_stream: Any, make: Any, decoupled: str
 ) -> None:
