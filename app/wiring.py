@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import sys
 from typing import TYPE_CHECKING
 
@@ -178,9 +177,7 @@ def _http_service(settings: ServerSettings, engine: Engine) -> HttpService:
 
 
 def _grpc_service(settings: ServerSettings, engine: Engine) -> GrpcService:
-    for name, value in GRPC_ENVIRONMENT.items():
-        os.environ.setdefault(name, value)
-    from ..server.grpc.options import GrpcSettings, TlsSettings  # noqa: PLC0415  as above, and behind its environment
+    from ..server.grpc.options import GrpcSettings, TlsSettings  # noqa: PLC0415  as above
     from ..server.grpc.service import GrpcService  # noqa: PLC0415  as above
 
     tls: TlsSettings | None = None

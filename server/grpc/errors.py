@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
-
-import grpc
+from typing import TYPE_CHECKING, Final
 
 from ...backends.api.errors import Code
+from .parameters import clean
+from .transport.status import Abort, StatusCode
 
-STATUS: Final[dict[Code, Any]] = {
-    Code.UNKNOWN: grpc.StatusCode.UNKNOWN,
-    Code.INTERNAL: grpc.StatusCode.INTERNAL,
-    Code.NOT_FOUND: grpc.StatusCode.NOT_FOUND,
-    Code.INVALID_ARG: grpc.StatusCode.INVALID_ARGUMENT,
-    Code.UNAVAILABLE: grpc.StatusCode.UNAVAILABLE,
-    Code.UNSUPPORTED: grpc.StatusCode.UNIMPLEMENTED,
-    Code.ALREADY_EXISTS: grpc.StatusCode.ALREADY_EXISTS,
-    Code.CANCELLED: grpc.StatusCode.CANCELLED,
+if TYPE_CHECKING:
+    from ...backends.api.errors import InferError
+
+STATUS: Final[dict[Code, StatusCode]] = {
+    Code.UNKNOWN: StatusCode.UNKNOWN,
+    Code.INTERNAL: StatusCode.INTERNAL,
+    Code.NOT_FOUND: StatusCode.NOT_FOUND,
+    Code.INVALID_ARG: StatusCode.INVALID_ARGUMENT,
+    Code.UNAVAILABLE: StatusCode.UNAVAILABLE,
+    Code.UNSUPPORTED: StatusCode.UNIMPLEMENTED,
+    Code.ALREADY_EXISTS: StatusCode.ALREADY_EXISTS,
+    Code.CANCELLED: StatusCode.CANCELLED,
 }
 """One status for each code; a test holds it total."""
 
-BROKEN = "internal server error; the server's log has the details"
+
+def abort(error: InferError) -> Abort:
+    """What ends a call with a failure's status and sentence."""
+    return Abort(STATUS[error.code], clean(str(error)))

@@ -1,56 +1,74 @@
-"""``ModelInfer``: one request, one response. The hot path: bytes in, bytes out."""
+"""``ModelInfer``: one request, one response. The hot path: bytes in, bytes out, and nothing awaited."""
 
 from __future__ import annotations
 
-import asyncio
+import logging
 from typing import TYPE_CHECKING
 
 from ...backends.api.errors import InferError
+from .errors import abort
 from .reply import UNARY
+from .transport.methods import BROKEN
+from .transport.status import StatusCode
 
 if TYPE_CHECKING:
     from ...backends.api.response import InferenceResponse
     from ..engine import Engine
-    from .context import Context
+    from .codec import Decoded
     from .requests import RequestReader
+    from .transport.call import Call
+
+log = logging.getLogger("infer.grpc")
 
 
 class Inference:
-    """The handler of ModelInfer."""
+    """Answers the calls of ModelInfer."""
 
-    def __init__(self, engine: Engine, reader: RequestReader, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, engine: Engine, reader: RequestReader) -> None:
         self._engine = engine
         self._reader = reader
-        self._loop = loop
 
-    async def infer(self, data: bytes, _context: Context) -> bytes:
-        """Answer one request. Raises InferError."""
+    def answer(self, call: Call, data: bytes | bytearray) -> None:
+        """Hand the request in; its response ends the call, and the end of the call cancels it."""
         engine = self._engine
         try:
             decoded = self._reader.read(data)
         except InferError as error:
             engine.refuse(error)
-            raise
-        answer: asyncio.Future[InferenceResponse] = self._loop.create_future()
+            _fail(call, error)
+            return
 
         def on_response(response: InferenceResponse) -> None:
-            if not response.final or answer.done():
+            try:
+                if response.final and not call.over:
+                    _reply(call, decoded, response)
+            finally:
                 response.release()
-            else:
-                answer.set_result(response)
 
-        facts = decoded.facts
-        ticket = engine.infer(decoded.request, on_response, facts.model)
         try:
-            response = await answer
-        except asyncio.CancelledError:
-            ticket.cancel()
-            if answer.done() and not answer.cancelled():
-                answer.result().release()
-            raise
-        try:
-            if response.error is not None:
-                raise response.error
-            return facts.writer.write(response, decoded.request.request_id, decoded.classes, UNARY, decoded.replies)
-        finally:
-            response.release()
+            ticket = engine.infer(decoded.request, on_response, decoded.facts.model)
+        except InferError as error:
+            _fail(call, error)
+            return
+        if not call.over:
+            call.on_cancel = ticket.cancel
+
+
+def _reply(call: Call, decoded: Decoded, response: InferenceResponse) -> None:
+    if response.error is not None:
+        _fail(call, response.error)
+        return
+    writer = decoded.facts.writer
+    try:
+        call.reply(writer.write(response, decoded.request.request_id, decoded.classes, UNARY, decoded.replies))
+    except InferError as error:
+        _fail(call, error)
+    except Exception:
+        # A fault of ours must not reach the scheduler that delivers the response.
+        log.exception("ModelInfer failed")
+        call.end(StatusCode.INTERNAL, BROKEN)
+
+
+def _fail(call: Call, error: InferError) -> None:
+    end = abort(error)
+    call.end(end.status, end.details)

@@ -32,6 +32,12 @@ def message(name: str) -> Any:  # noqa: ANN401  a message class, whose fields no
     return message_factory.GetMessageClass(_pool().FindMessageTypeByName(f"{PACKAGE}.{name}"))
 
 
+def service_file_names() -> tuple[str, ...]:
+    """The files that describe the protocol."""
+    file = message("ModelInferRequest").DESCRIPTOR.file
+    return (file.name, *(dependency.name for dependency in file.dependencies))
+
+
 @cache
 def _pool() -> DescriptorPool:
     """The default pool, with the service's file in it."""

@@ -1,16 +1,17 @@
-"""What the door is told, and how grpc is told it."""
+"""What the door is told, and the transport's limits, TLS context and compression in it."""
 
 from __future__ import annotations
 
+import ssl
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-
-import grpc
 
 from ...backends.api.errors import InvalidArgument
+from .transport.coding import Compression
+from .transport.limits import ConnectionLimits
 
-_UNLIMITED = -1
+_COMPRESSIONS = {"low": ("gzip", 1), "medium": ("gzip", 6), "high": ("deflate", 9)}
+"""Triton's levels: an algorithm and how hard it tries."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,49 +51,55 @@ class GrpcSettings:
     stop_grace_s: float = 1.0
 
 
-def channel_options(settings: GrpcSettings) -> list[tuple[str, int]]:
-    """The settings under grpc's names. Messages may have any size, as tensors do."""
-    options = [
-        ("grpc.max_receive_message_length", _UNLIMITED),
-        ("grpc.max_send_message_length", _UNLIMITED),
-        ("grpc.so_reuseport", int(settings.reuse_port)),
-        ("grpc.keepalive_time_ms", settings.keepalive_time_ms),
-        ("grpc.keepalive_timeout_ms", settings.keepalive_timeout_ms),
-        ("grpc.keepalive_permit_without_calls", int(settings.keepalive_without_calls)),
-        ("grpc.http2.max_pings_without_data", settings.max_pings_without_data),
-        ("grpc.http2.min_ping_interval_without_data_ms", settings.min_ping_interval_ms),
-        ("grpc.http2.max_ping_strikes", settings.max_ping_strikes),
-    ]
-    if settings.max_connection_age_ms:
-        options.append(("grpc.max_connection_age_ms", settings.max_connection_age_ms))
-    if settings.max_connection_age_grace_ms:
-        options.append(("grpc.max_connection_age_grace_ms", settings.max_connection_age_grace_ms))
-    return options
-
-
-def compression(settings: GrpcSettings) -> Any:  # noqa: ANN401  a grpc.Compression
-    """How replies to inference requests are compressed, or None.
-
-    grpc for Python knows two algorithms where the levels choose among them: gzip, and deflate for the highest.
-    """
-    if settings.compression == "none":
-        return None
-    return grpc.Compression.Deflate if settings.compression == "high" else grpc.Compression.Gzip
-
-
-def credentials(tls: TlsSettings) -> Any:  # noqa: ANN401  grpc.ServerCredentials
-    """The server's side of TLS. Raises InvalidArgument for a file that cannot be read."""
-    certificate, key, root = (_pem(path) for path in (tls.certificate, tls.key, tls.root))
-    return grpc.ssl_server_credentials(
-        [(key or b"", certificate or b"")], root_certificates=root, require_client_auth=tls.mutual
+def limits(settings: GrpcSettings) -> ConnectionLimits:
+    """The settings as connections know them."""
+    return ConnectionLimits(
+        keepalive_time_s=settings.keepalive_time_ms / 1000,
+        keepalive_timeout_s=settings.keepalive_timeout_ms / 1000,
+        keepalive_without_calls=settings.keepalive_without_calls,
+        max_pings_without_data=settings.max_pings_without_data,
+        min_ping_interval_s=settings.min_ping_interval_ms / 1000,
+        max_ping_strikes=settings.max_ping_strikes,
+        max_age_s=settings.max_connection_age_ms / 1000,
+        max_age_grace_s=settings.max_connection_age_grace_ms / 1000,
     )
 
 
-def _pem(path: str) -> bytes | None:
-    if not path:
-        return None
+def compression(settings: GrpcSettings) -> Compression | None:
+    """How replies to inference requests are compressed, or None."""
+    chosen = _COMPRESSIONS.get(settings.compression)
+    return None if chosen is None else Compression(*chosen)
+
+
+def tls_context(tls: TlsSettings) -> ssl.SSLContext:
+    """The server's side of TLS. Raises InvalidArgument, naming the file and the flag, for what cannot be used."""
+    for path in (tls.certificate, tls.key, *([tls.root] if tls.mutual else [])):
+        _check_readable(path)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.set_alpn_protocols(["h2"])
     try:
-        return Path(path).read_bytes()
+        context.load_cert_chain(tls.certificate, tls.key)
+    except (ssl.SSLError, OSError) as exc:
+        msg = (
+            f"cannot serve gRPC over TLS: {tls.certificate} and {tls.key} are no PEM certificate and its key; "
+            "check --grpc-server-cert and --grpc-server-key"
+        )
+        raise InvalidArgument(msg) from exc
+    if tls.mutual:
+        context.verify_mode = ssl.CERT_REQUIRED
+        try:
+            context.load_verify_locations(tls.root)
+        except (ssl.SSLError, OSError) as exc:
+            msg = f"cannot serve gRPC over TLS: {tls.root} holds no PEM certificate; check --grpc-root-cert"
+            raise InvalidArgument(msg) from exc
+    return context
+
+
+def _check_readable(path: str) -> None:
+    try:
+        with Path(path).open("rb"):
+            pass
     except OSError as exc:
         msg = f"cannot read {path} for gRPC over TLS: {exc.strerror or exc}"
         raise InvalidArgument(msg) from exc

@@ -30,7 +30,7 @@ class RequestPlan:
 
     __slots__ = ("_heads", "_inputs", "_like", "_spans", "facts", "prefix", "replies", "sizes")
 
-    def __init__(self, decoded: Decoded, data: bytes, cut: Cut) -> None:
+    def __init__(self, decoded: Decoded, data: bytes | bytearray, cut: Cut) -> None:
         # The plan outlives the request: it must not keep its tensors.
         self._like = replace(decoded, request=replace(decoded.request, inputs={}, request_id=""))
         self.facts = decoded.facts
@@ -41,8 +41,8 @@ class RequestPlan:
         ]
         self._spans = [(*described, *span) for described, span in zip(self._inputs, cut.raw, strict=True)]
         exact = cut.prefix >= 0 and not cut.request_id
-        self.prefix = data[: cut.raw[0][0]] if exact else b""
-        self._heads = [(before[1], data[before[1] : after[0]]) for before, after in itertools.pairwise(cut.raw)]
+        self.prefix = bytes(data[: cut.raw[0][0]]) if exact else b""
+        self._heads = [(before[1], bytes(data[before[1] : after[0]])) for before, after in itertools.pairwise(cut.raw)]
 
     @staticmethod
     def suits(decoded: Decoded, cut: Cut) -> bool:
@@ -50,7 +50,7 @@ class RequestPlan:
         request = decoded.request
         return bool(cut.raw) and len(cut.raw) == len(request.inputs) and not request.correlation_id
 
-    def fits(self, data: bytes) -> bool:
+    def fits(self, data: bytes | bytearray) -> bool:
         """Whether a message of the same length is this one again."""
         if not data.startswith(self.prefix):
             return False
@@ -59,13 +59,13 @@ class RequestPlan:
                 return False
         return True
 
-    def read(self, data: bytes) -> Decoded:
+    def read(self, data: bytes | bytearray) -> Decoded:
         """The request in a message that fits."""
         view = memoryview(data)
         inputs = {name: Tensor(datatype, shape, view[start:stop]) for name, datatype, shape, start, stop in self._spans}
         return self._decoded(inputs, "", form=self)
 
-    def read_parts(self, data: bytes, raw: Spans, request_id: str) -> Decoded:
+    def read_parts(self, data: bytes | bytearray, raw: Spans, request_id: str) -> Decoded:
         """The request in a message that is equal but for its id and the sizes of its contents."""
         view = memoryview(data)
         inputs = {

@@ -39,7 +39,7 @@ class RequestReader:
         self._by_rest: dict[bytes, RequestPlan] = {}
         self._facts: dict[Target, ModelFacts] = {}
 
-    def read(self, data: bytes, *, streamed: bool = False) -> Decoded:
+    def read(self, data: bytes | bytearray, *, streamed: bool = False) -> Decoded:
         """A request. Raises InferError: also for a decoupled model where it is not ``streamed``."""
         for plan in self._by_size.get(len(data), ()):
             if plan.fits(data) and self._serves(plan.facts):
@@ -52,17 +52,17 @@ class RequestReader:
             return self._decode(parsed, [memoryview(raw) for raw in parsed.raw_input_contents], streamed=streamed)
         return self._read_cut(data, cut, streamed=streamed)
 
-    def request_id(self, data: bytes) -> str:
+    def request_id(self, data: bytes | bytearray) -> str:
         """The id of a message that could not be read otherwise, or ""."""
         cut = cut_request(data)
         if cut is not None:
             return cut.request_id.decode(errors="replace")
         try:
-            return self._request.FromString(data).id
+            return self._request.FromString(bytes(data)).id
         except DecodeError:
             return ""
 
-    def _read_cut(self, data: bytes, cut: Cut, *, streamed: bool) -> Decoded:
+    def _read_cut(self, data: bytes | bytearray, cut: Cut, *, streamed: bool) -> Decoded:
         request_id = _text(cut.request_id)
         plan = self._by_rest.get(cut.rest)
         if plan is not None and len(cut.raw) == len(plan.sizes) and self._serves(plan.facts):
@@ -83,9 +83,9 @@ class RequestReader:
             raise _decoupled()
         return codec.read_request(parsed, raw, facts)
 
-    def _parse(self, data: bytes) -> Any:  # noqa: ANN401  protobuf
+    def _parse(self, data: bytes | bytearray) -> Any:  # noqa: ANN401  protobuf
         try:
-            return self._request.FromString(data)
+            return self._request.FromString(bytes(data))
         except DecodeError as exc:
             raise codec.unreadable() from exc
 
@@ -102,7 +102,7 @@ class RequestReader:
         """Whether the model is the one that its name and version mean now. Raises InferError where they mean none."""
         return self._engine.find(*facts.target) is facts.model
 
-    def _remember(self, data: bytes, cut: Cut, plan: RequestPlan) -> None:
+    def _remember(self, data: bytes | bytearray, cut: Cut, plan: RequestPlan) -> None:
         if len(self._by_rest) >= MAX_PLANS:
             self._by_rest.clear()
             self._by_size.clear()

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 
 from ...backends.api.errors import InferError, Internal, Unavailable
 from . import reply
-from .context import END, GONE
-from .errors import BROKEN
+
 from .reply import LAST, MORE
+from .transport.methods import BROKEN
 
 if TYPE_CHECKING:
     import asyncio
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from ..engine import Engine
     from ..scheduling.ticket import Ticket
     from .codec import Decoded
-    from .context import Context
     from .requests import RequestReader
+    from .transport.methods import Context
 
 log = logging.getLogger("infer.grpc")
 
@@ -101,7 +101,7 @@ class InferStream:
         self._reader = reader
         self._context = context
         self._loop = loop
-        self.wants_status = STATUS_MODE in [tuple(pair) for pair in context.invocation_metadata() or ()]
+        self.wants_status = STATUS_MODE in context.metadata
         self.over = False
         self._open: set[Exchange] = set()
         self._turns: deque[Turn] = deque()
@@ -149,19 +149,16 @@ class InferStream:
     async def _read(self) -> None:
         context = self._context
         try:
-            while (data := await context.read()) is not END:
+            while (data := await context.read()) is not None:
                 self._take(data)
                 if self._unsent > MAX_UNSENT:
                     self._room = self._loop.create_future()
                     await self._room
-        except GONE:
-            # The call is over, which its handler learns from a cancel.
-            return
         finally:
             self._reading = False
             self._wake()
 
-    def _take(self, data: bytes) -> None:
+    def _take(self, data: bytes | bytearray) -> None:
         """Hand a request in."""
         engine = self._engine
         try:

@@ -36,12 +36,12 @@ class Cut:
     prefix: int
 
 
-def cut_request(data: bytes) -> Cut | None:
+def cut_request(data: bytes | bytearray) -> Cut | None:
     """Cut a serialised ModelInferRequest; None where that takes more than its top-level fields and their lengths."""
     position = kept_from = 0
     end = len(data)
-    kept: list[bytes] = []
-    request_id: bytes | None = None
+    kept: list[bytes | bytearray] = []
+    request_id: bytes | bytearray | None = None
     raw: list[tuple[int, int]] = []
     prefix = end
     while position < end:
@@ -67,10 +67,10 @@ def cut_request(data: bytes) -> Cut | None:
                 request_id = data[start:stop]
         position = stop
     kept.append(data[kept_from:])
-    return Cut(b"".join(kept), request_id or b"", raw, prefix)
+    return Cut(b"".join(kept), bytes(request_id or b""), raw, prefix)
 
 
-def read_length(data: bytes, position: int) -> tuple[int, int] | None:
+def read_length(data: bytes | bytearray, position: int) -> tuple[int, int] | None:
     """Where a length-delimited field whose length stands at ``position`` starts and ends; None for a broken length."""
     size = bits = 0
     while position < len(data) and bits < _MAX_LENGTH_BITS:

@@ -22,6 +22,8 @@ from infer.app.wiring import build
 from infer.server.engine import Engine
 from infer.server.grpc.inference import Inference as GrpcInference
 from infer.server.grpc.messages import SERVICE, message
+from infer.server.grpc.transport.call import Call
+from infer.server.grpc.transport.connection import Connection
 from infer.server.http.cycle import Cycle
 from infer.server.http.protocol import DoorProtocol
 
@@ -106,7 +108,9 @@ class Stations:
         self._wrap(patch, DoorProtocol, "data_received", lambda args: self.received.append(args[0]))
         self._wrap(patch, DoorProtocol, "on_body", lambda args: self.pieces.append(args[0]))
         self._wrap(patch, Cycle, "_add_body", lambda args: self.written.append(args[0]))
-        self._note_calls(patch)
+        self._wrap(patch, Connection, "data_received", lambda args: self.received.append(args[0]))
+        self._wrap(patch, GrpcInference, "answer", lambda args: self.pieces.append(args[1]))
+        self._wrap(patch, Call, "reply", lambda args: self.written.append(args[0]))
         original = Engine.infer
 
         def infer_(engine: Engine, request: InferenceRequest, on_response: Any, *rest: Any, **named: Any) -> Any:
@@ -120,18 +124,6 @@ class Stations:
             return original(engine, request, seen, *rest, **named)
 
         patch.setattr(Engine, "infer", infer_)
-
-    def _note_calls(self, patch: pytest.MonkeyPatch) -> None:
-        """What grpc hands to the door and takes from it."""
-        original = GrpcInference.infer
-
-        async def infer_(inference: GrpcInference, data: bytes, context: Any) -> bytes:
-            self.received.append(data)
-            reply = await original(inference, data, context)
-            self.written.append(reply)
-            return reply
-
-        patch.setattr(GrpcInference, "infer", infer_)
 
     @staticmethod
     def _wrap(patch: pytest.MonkeyPatch, owner: type, name: str, note: Any) -> None:
@@ -220,12 +212,13 @@ def test_the_table_of_copies_is_true(repository: Path, root: Path, monkeypatch: 
     monkeypatch.undo()
     grpc_door = Stations(monkeypatch)
     through_grpc(repository, array)
-    cut = 0 if inside(grpc_door.inputs[0], grpc_door.received) else 1
+    gathered = 0 if inside(grpc_door.pieces[0], grpc_door.received) else 1
+    cut = 0 if inside(grpc_door.inputs[0], grpc_door.pieces) else 1
     put = 0 if inside(grpc_door.outputs[0], grpc_door.written) else 1
 
     table = {
         "HTTP door": (parsed + joined, sent),
-        "gRPC door": (cut, put),
+        "gRPC door": (gathered + cut, put),
         "in-process API": (taken, given),
         "worker process": (to_worker, from_worker),
     }

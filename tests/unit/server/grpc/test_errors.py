@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import grpc
 import pytest
 
 from infer.backends.api.errors import Code
 from infer.server.grpc.errors import STATUS
+from infer.server.grpc.transport.status import StatusCode
 
 
 def test_the_table_is_total() -> None:
@@ -27,4 +27,4 @@ def test_the_table_is_total() -> None:
     ],
 )
 def test_a_code_has_tritons_status(code: Code, status: str) -> None:
-    assert STATUS[code] is grpc.StatusCode[status]
+    assert STATUS[code] is StatusCode[status]
