@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 from ...backends.api.errors import InferError, Internal, Unavailable
 from . import reply
-
 from .reply import LAST, MORE
 from .transport.methods import BROKEN
 
