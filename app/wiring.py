@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import sys
 from typing import TYPE_CHECKING
 
@@ -23,15 +24,6 @@ if TYPE_CHECKING:
 log = logging.getLogger("infer.app")
 
 DELAY_SCHEDULER = "TRITONSERVER_DELAY_SCHEDULER"
-GRPC_ENVIRONMENT = {
-    "GRPC_ENABLE_FORK_SUPPORT": "0",
-    "GRPC_VERBOSITY": "NONE",
-}
-"""What grpc's C core reads from the environment, where a user has not set it.
-
-This process never forks once grpc runs: workers are forked by a process that is exec'd. And what the core would write
-to stderr itself, past the log, is told by the statuses of calls.
-"""
 
 
 class RunningServer:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from google.protobuf import json_format
 
-from ...backends.api.errors import InvalidArgument, Unsupported
+from ...backends.api.errors import Unsupported
 from ..repository import schema
-from ..wire import describe
+from ..wire import control, describe
 from ..wire.control import NO_REPOSITORY_NAME, check_control
 from ..wire.refusals import check_not_exiting
 from .codec import read_version
@@ -99,21 +99,15 @@ class Servicer:
     async def RepositoryModelLoad(self, request: Any) -> Any:  # noqa: ANN401, N802  as above
         """Load a model, or load it anew."""
         check_control(self._engine, request.model_name, request.repository_name)
-        read_load_parameters(request.parameters)
-        await self._finish(self._engine.load(request.model_name))
+        overrides = control.load_overrides(_values(request.parameters), control.GRPC_WORDS)
+        await self._finish(self._engine.load(request.model_name, overrides))
         return message("RepositoryModelLoadResponse")()
 
     async def RepositoryModelUnload(self, request: Any) -> Any:  # noqa: ANN401, N802  as above
-        """Stop serving a model; one that nobody knows is no error."""
+        """Stop serving a model; one that nobody knows is no error. What it holds is still answered."""
         check_control(self._engine, request.model_name, request.repository_name)
-        dependents = False
-        if "unload_dependents" in request.parameters:
-            given = request.parameters["unload_dependents"]
-            if given.WhichOneof("parameter_choice") != "bool_param":
-                msg = "invalid value type for unload parameter 'unload_dependents', expected bool_param."
-                raise InvalidArgument(msg)
-            dependents = given.bool_param
-        await self._finish(self._engine.unload(request.model_name, unload_dependents=dependents))
+        dependents = control.unload_dependents(_values(request.parameters), control.GRPC_WORDS)
+        await self._finish(self._engine.unload(request.model_name, wait=False, unload_dependents=dependents))
         return message("RepositoryModelUnloadResponse")()
 
     async def _finish(self, change: Coroutine[Any, Any, None]) -> None:
@@ -129,22 +123,13 @@ class Servicer:
             task.exception()  # its caller has it, or has gone away
 
 
-def read_load_parameters(given: Mapping[str, Any]) -> None:
-    """A load is from the repository as it is; Triton's overrides are told from keys that mean nothing."""
+def _values(given: Mapping[str, Any]) -> dict[str, Any]:
+    """The parameters' values; None for one that has none."""
+    values: dict[str, Any] = {}
     for key, parameter in given.items():
-        is_file = key.startswith("file:")
-        if key != "config" and not is_file:
-            msg = f"unrecognized load parameter '{key}'."
-            raise InvalidArgument(msg)
-        expected = "bytes_param" if is_file else "string_param"
-        if parameter.WhichOneof("parameter_choice") != expected:
-            msg = f"invalid value type for load parameter '{key}', expected {expected}."
-            raise InvalidArgument(msg)
-        msg = (
-            f"load parameter '{key}' is not supported yet; change the model's folder in the repository and load it "
-            "without parameters"
-        )
-        raise Unsupported(msg)
+        kind = parameter.WhichOneof("parameter_choice")
+        values[key] = getattr(parameter, kind) if kind else None
+    return values
 
 
 def _filled(name: str, document: dict[str, Any]) -> Any:  # noqa: ANN401  protobuf

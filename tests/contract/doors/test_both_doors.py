@@ -342,10 +342,43 @@ def test_a_load_that_fails_says_why(door: Client) -> None:
     assert sentence.startswith("failed to load 'unknown_model', failed to poll from model repository")
 
 
-def test_a_load_with_overrides_says_that_it_cannot_yet(door: Client) -> None:
-    code, sentence = door.error(door.client.load_model, "simple", config=json.dumps({"max_batch_size": 2}))
-    assert code == "UNSUPPORTED"
-    assert "load parameter 'config' is not supported yet" in sentence
+GIVEN_CONFIG = {
+    "backend": "python",
+    "max_batch_size": 2,
+    "input": [{"name": "INPUT0", "data_type": "TYPE_INT32", "dims": [1]}],
+    "output": [{"name": "OUTPUT0", "data_type": "TYPE_INT32", "dims": ["1"]}],
+    "instance_group": [{"kind": "kind_cpu", "count": 1}],
+}
+GIVEN_MODEL = b"""
+import triton_python_backend_utils as pb_utils
+
+class TritonPythonModel:
+    def execute(self, requests):
+        arrays = [pb_utils.get_input_tensor_by_name(request, "INPUT0").as_numpy() for request in requests]
+        return [pb_utils.InferenceResponse([pb_utils.Tensor("OUTPUT0", array * 3)]) for array in arrays]
+"""
+
+
+def test_a_model_is_loaded_from_what_the_client_sends_and_unloaded(door: Client) -> None:
+    files = {"file:1/model.py": GIVEN_MODEL}
+    door.client.load_model("given", config=json.dumps(GIVEN_CONFIG), files=files)
+    given = door.tensor("INPUT0", np.array([[7]], dtype=np.int32))
+    assert door.client.infer("given", [given]).as_numpy("OUTPUT0").tolist() == [[21]]
+    door.client.unload_model("given")
+    assert not door.client.is_model_ready("given")
+
+
+def test_files_without_a_configuration_are_refused(door: Client) -> None:
+    code, sentence = door.error(door.client.load_model, "given", files={"file:1/model.py": GIVEN_MODEL})
+    assert code == "INTERNAL"
+    assert "Load parameter 'config' must be specified for model file override" in sentence
+
+
+def test_a_configuration_that_is_none_is_refused_and_the_model_serves_on(door: Client) -> None:
+    code, sentence = door.error(door.client.load_model, "simple", config='{"no_such_field": 1}')
+    assert code == "INTERNAL"
+    assert "Invalid config override" in sentence
+    assert door.client.is_model_ready("simple")
 
 
 def test_a_name_that_is_a_path_is_refused(door: Client) -> None:

@@ -161,11 +161,11 @@ def test_a_load_that_fails_says_why(door: Any) -> None:
         ("foo", "string_param", "x", "INVALID_ARGUMENT", "unrecognized load parameter 'foo'."),
         ("config", "int64_param", 1, "INVALID_ARGUMENT", "load parameter 'config', expected string_param."),
         ("file:1/m.py", "string_param", "x", "INVALID_ARGUMENT", "'file:1/m.py', expected bytes_param."),
-        ("config", "string_param", "{}", "UNIMPLEMENTED", "load parameter 'config' is not supported yet"),
-        ("file:1/m.py", "bytes_param", b"x", "UNIMPLEMENTED", "'file:1/m.py' is not supported yet"),
     ],
 )
-def test_a_load_takes_no_parameters_yet(door: Any, key: str, field: str, value: Any, code: str, phrase: str) -> None:
+def test_a_load_parameter_that_means_nothing_is_refused(
+    door: Any, key: str, field: str, value: Any, code: str, phrase: str
+) -> None:
     load = request("RepositoryModelLoad", model_name="simple")
     setattr(load.parameters[key], field, value)
     status, details = failure(door, "RepositoryModelLoad", load)
@@ -173,12 +173,26 @@ def test_a_load_takes_no_parameters_yet(door: Any, key: str, field: str, value: 
     assert phrase in details
 
 
+def test_a_load_takes_a_configuration_and_files(door: Any) -> None:
+    given: list[Any] = []
+
+    async def load(name: str, overrides: Any) -> None:
+        given.append((name, overrides.config, dict(overrides.files)))
+
+    door.engine.load = load
+    load_request = request("RepositoryModelLoad", model_name="simple")
+    load_request.parameters["config"].string_param = "{}"
+    load_request.parameters["file:1/m.py"].bytes_param = b"\xff"
+    door.call("RepositoryModelLoad", load_request)
+    assert given == [("simple", "{}", {"1/m.py": b"\xff"})]
+
+
 def test_an_unload_wants_a_boolean_and_leaves_the_rest_alone(door: Any) -> None:
     unload = request("RepositoryModelUnload", model_name="simple")
     unload.parameters["unload_dependents"].string_param = "x"
     code, details = failure(door, "RepositoryModelUnload", unload)
     assert code == "INVALID_ARGUMENT"
-    assert details == "invalid value type for unload parameter 'unload_dependents', expected bool_param."
+    assert details == "invalid value type for parameter 'unload_dependents', expected bool_param."
     unload = request("RepositoryModelUnload", model_name="simple")
     unload.parameters["foo"].bool_param = True
     door.call("RepositoryModelUnload", unload)
@@ -196,7 +210,7 @@ def test_a_load_goes_on_where_its_caller_does_not_wait(door: Any) -> None:
     begun, done = asyncio.Event(), []
     released = asyncio.Event()
 
-    async def slow(name: str) -> None:
+    async def slow(name: str, _overrides: object) -> None:
         begun.set()
         await released.wait()
         done.append(name)
