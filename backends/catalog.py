@@ -42,6 +42,7 @@ _TABLE: dict[str, _Entry] = {
         ".onnxruntime.backend", "OnnxRuntimeBackend", "onnxruntime", "pip install 'infer-server[cpu]'"
     ),
     "python": _Entry(".python.backend", "PythonBackend"),
+    "pytorch": _Entry(".torch.backend", "TorchBackend", "torch", "pip install 'infer-server[torch]'"),
 }
 
 

@@ -19,6 +19,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
 
+from .errors import LoadFailed
 from .tensor import HOST, Device
 
 if TYPE_CHECKING:
@@ -42,12 +43,31 @@ class RunBlocking(Protocol):
         ...
 
 
+class LoadProgram(Protocol):
+    """Have a program of a backend's own execute a model, in worker processes of the Python backend.
+
+    ``program`` is a file that defines ``TritonPythonModel``. It runs in the model's own interpreter, one process an
+    instance: what holds the GIL holds nobody else there. Its folder is its package, so it imports its neighbours
+    relatively, and of the server ``triton_python_backend_utils`` only; ``get_model_dir()`` is the version's folder.
+    """
+
+    def __call__(self, config: ModelConfig, files: ModelFiles, program: Path) -> Awaitable[Model]:  # noqa: D102  the class says it
+        ...
+
+
+async def no_programs(config: ModelConfig, files: ModelFiles, program: Path) -> Model:  # noqa: ARG001  the port's signature
+    """The port where there is no Python backend behind it. Raises LoadFailed."""
+    msg = f"model '{config.name}' runs in a worker process, and there is no Python backend here to start one"
+    raise LoadFailed(msg)
+
+
 @dataclass(frozen=True, slots=True)
 class BackendContext:
     """What the composition root gives a backend when it is first used.
 
     ``options`` are the ``--backend-config`` settings for it, the global ones merged in. ``worker_command`` is the
-    command line that becomes a worker zygote (a descriptor number is appended).
+    command line that becomes a worker zygote (a descriptor number is appended). ``load_program`` lets a backend serve
+    a model by a Python program of its own.
     """
 
     loop: asyncio.AbstractEventLoop
@@ -55,6 +75,7 @@ class BackendContext:
     caller: ModelCaller
     options: Mapping[str, str] = field(default_factory=dict[str, str])
     worker_command: tuple[str, ...] = ()
+    load_program: LoadProgram = no_programs
 
 
 @dataclass(frozen=True, slots=True)

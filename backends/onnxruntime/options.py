@@ -6,13 +6,12 @@ as session configuration entries.
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..api.errors import InvalidArgument, LoadFailed
 from ..api.model_config import InstanceKind
+from ..api.processors import usable_cpus
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -77,16 +76,6 @@ def settings(config: ModelConfig) -> SessionSettings:
         memory_pattern=bool(_integer(config, "enable_mem_pattern", 1)) and not mode,
         entries=entries,
     )
-
-
-def usable_cpus(quota_file: Path = Path("/sys/fs/cgroup/cpu.max")) -> int:
-    """CPUs that this process may use: its affinity mask, and a container's quota where that is less."""
-    count = len(os.sched_getaffinity(0))
-    try:
-        quota, period = quota_file.read_text(encoding="ascii").split()
-        return count if quota == "max" else max(1, min(count, int(quota) // int(period)))
-    except (OSError, ValueError):
-        return count
 
 
 def providers(config: ModelConfig, instance: InstanceSpec, available: Sequence[str]) -> list[Provider]:

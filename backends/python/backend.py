@@ -18,6 +18,7 @@ from .worker.frames import Frame, Kind
 
 if TYPE_CHECKING:
     import asyncio
+    from pathlib import Path
 
     from .channel import Channel
 
@@ -88,8 +89,14 @@ class PythonBackend(Backend):
             )
         return PythonModel(self, config, files)
 
-    def worker_setup(self, config: ModelConfig, files: ModelFiles, spec: InstanceSpec) -> WorkerSetup:
-        """What the worker of one instance is told."""
+    async def load_program(self, config: ModelConfig, files: ModelFiles, program: Path) -> Model:
+        """The port ``BackendContext.load_program``: a model whose code is another backend's."""
+        return PythonModel(self, config, files, str(program))
+
+    def worker_setup(
+        self, config: ModelConfig, files: ModelFiles, spec: InstanceSpec, program: str = ""
+    ) -> WorkerSetup:
+        """What the worker of one instance is told; ``program`` is run in place of the model's own file."""
         args = {
             "model_config": json.dumps(config.document),
             "model_instance_kind": spec.kind.value.removeprefix("KIND_"),
@@ -101,20 +108,23 @@ class PythonBackend(Backend):
         }
         return WorkerSetup(
             name=spec.name,
-            hello=self._hello(config, files, "serve", args),
+            hello=self._hello(config, files, "serve", args, program),
             labels={"model": config.name, "version": files.version, "instance": spec.name},
             decoupled=config.decoupled,
             finalize_timeout=self.finalize_timeout,
             restart=self.restart_policy,
         )
 
-    def _hello(self, config: ModelConfig, files: ModelFiles, mode: str, args: dict[str, str]) -> dict[str, Any]:
+    def _hello(
+        self, config: ModelConfig, files: ModelFiles, mode: str, args: dict[str, str], program: str = ""
+    ) -> dict[str, Any]:
         path = files.version_dir.absolute() / (config.default_model_filename or self.default_model_filename)
         return {
             "protocol": frames.PROTOCOL,
             "mode": mode,
             "model_path": str(path),
             "model_dir": str(files.model_dir.absolute()),
+            "program": program,
             "args": args,
             "decoupled": config.decoupled,
             "outputs": [spec.name for spec in config.outputs],
@@ -122,16 +132,17 @@ class PythonBackend(Backend):
 
 
 class PythonModel(Model):
-    """One version of a Python model."""
+    """One version of a Python model; ``program`` is the file that executes it, "" for its own."""
 
-    def __init__(self, backend: PythonBackend, config: ModelConfig, files: ModelFiles) -> None:
+    def __init__(self, backend: PythonBackend, config: ModelConfig, files: ModelFiles, program: str = "") -> None:
         self.config = config
         self._backend = backend
         self._files = files
+        self._program = program
 
     def create_instance(self, spec: InstanceSpec) -> PythonInstance:
         """An instance; its worker is spawned by its ``load``."""
-        setup = self._backend.worker_setup(self.config, self._files, spec)
+        setup = self._backend.worker_setup(self.config, self._files, spec, self._program)
         return PythonInstance(self._backend.context, self._backend.zygote, setup)
 
 

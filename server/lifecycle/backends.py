@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol, cast
 
 from ...backends import catalog
 from ...backends.api.backend import BackendContext
@@ -12,11 +12,21 @@ from ...backends.api.errors import InferError, LoadFailed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
-    from ...backends.api.backend import Backend, RunBlocking
+    from ...backends.api.backend import Backend, Model, ModelFiles, RunBlocking
     from ...backends.api.call import ModelCaller
+    from ...backends.api.model_config import ModelConfig
 
 log = logging.getLogger("infer.lifecycle")
+
+_PROGRAM_HOST = "python"
+
+
+class _ProgramHost(Protocol):
+    """The backend that runs Python programs of others."""
+
+    async def load_program(self, config: ModelConfig, files: ModelFiles, program: Path) -> Model: ...
 
 
 class Backends:
@@ -60,6 +70,11 @@ class Backends:
             except Exception:
                 log.exception("backend '%s' did not stop cleanly", name)
 
+    async def _load_program(self, config: ModelConfig, files: ModelFiles, program: Path) -> Model:
+        """Hand a backend's program to the one that has worker processes."""
+        host = cast("_ProgramHost", await self.get(_PROGRAM_HOST))
+        return await host.load_program(config, files, program)
+
     async def _start(self, name: str) -> Backend:
         context = BackendContext(
             loop=self._loop,
@@ -67,6 +82,7 @@ class Backends:
             caller=self._caller,
             options={**self._options.get("", {}), **self._options.get(name, {})},
             worker_command=self._worker_command,
+            load_program=self._load_program,
         )
         backend = await self._run_blocking(catalog.create, name, context)
         try:

@@ -9,6 +9,7 @@ import sys
 import types
 from typing import Any
 
+PROGRAM_PACKAGE = "infer_program"
 _HERE = os.path.dirname(os.path.abspath(__file__))
 
 
@@ -16,30 +17,43 @@ class ModelLoadError(Exception):
     """A model that cannot be imported; the text says why."""
 
 
-def import_model(path: str, model_dir: str) -> Any:  # noqa: ANN401  the model's class
-    """The class ``TritonPythonModel`` of the file ``<model_dir>/<version>/<stem>.py``.
+def import_model(path: str, model_dir: str, program: str = "") -> Any:  # noqa: ANN401  the model's class
+    """The class ``TritonPythonModel`` of the file ``<model_dir>/<version>/<stem>.py``, or of ``program``.
 
     The module is named ``<version>.<stem>``, its version folder is its package, and version folder, model folder and
-    the folder of ``triton_python_backend_utils`` are appended to ``sys.path``. Raises ModelLoadError; exceptions of the
-    module itself pass.
+    the folder of ``triton_python_backend_utils`` are appended to ``sys.path``. A program is named
+    ``infer_program.<stem>``, and its own folder is its package; ``path`` then only says which version it serves. Raises
+    ModelLoadError; exceptions of the module itself pass.
     """
-    version_dir, filename = os.path.split(path)
-    stem, extension = os.path.splitext(filename)
+    # Bytecode is told from its source by whole seconds and size: a constant that is changed and loaded within a second
+    # of the last load would stay as it was. The model's folder is left as it is, too.
+    sys.dont_write_bytecode = True
+    version_dir = os.path.dirname(path)
+    sys.path += [version_dir, model_dir, _HERE]
+    version = _package(os.path.basename(version_dir), version_dir)
+    if program:
+        return _model_class(program, _package(PROGRAM_PACKAGE, os.path.dirname(program)))
+    return _model_class(path, version)
+
+
+def _package(name: str, folder: str) -> types.ModuleType:
+    """A package over a folder that need not be one."""
+    package = types.ModuleType(name)
+    package.__path__ = [folder]
+    sys.modules[name] = package
+    return package
+
+
+def _model_class(path: str, package: types.ModuleType) -> Any:  # noqa: ANN401  the model's class
+    """Import a file as a module of the package; its class ``TritonPythonModel``."""
+    stem, extension = os.path.splitext(os.path.basename(path))
     if extension != ".py":
         msg = f"Python model file must end in '.py', got '{path}'"
         raise ModelLoadError(msg)
     if not os.path.isfile(path):
         msg = f"Python model file not found in '{path}'"
         raise ModelLoadError(msg)
-    # Bytecode is told from its source by whole seconds and size: a constant that is changed and loaded within a second
-    # of the last load would stay as it was. The model's folder is left as it is, too.
-    sys.dont_write_bytecode = True
-    sys.path += [version_dir, model_dir, _HERE]
-    version = os.path.basename(version_dir)
-    package = types.ModuleType(version)
-    package.__path__ = [version_dir]
-    sys.modules[version] = package
-    name = f"{version}.{stem}"
+    name = f"{package.__name__}.{stem}"
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
         msg = f"Python model file '{path}' cannot be imported"

@@ -103,7 +103,7 @@ class Worker:
         self._decoupled = content["decoupled"]
         self._outputs = frozenset(content["outputs"])
         with Border() as border:
-            model = import_model(content["model_path"], content["model_dir"])()
+            model = import_model(content["model_path"], content["model_dir"], content["program"])()
             if hasattr(model, "initialize"):
                 model.initialize(content["args"])
             self._model = model

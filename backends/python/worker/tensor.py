@@ -77,6 +77,17 @@ class Tensor:
             tensors.append(self)
         return tensors
 
+    @classmethod
+    def from_bytes(cls, name: str, datatype: str, shape: tuple[int, ...], data: NDArray[np.uint8]) -> Tensor:
+        """A tensor of a datatype that numpy does not have (BF16), over its bytes. Not part of Triton's interface."""
+        self = cls.__new__(cls)
+        self._name = name
+        self._datatype = datatype
+        self._shape = tuple(shape)
+        self._array = None
+        self._raw = data
+        return self
+
     def __repr__(self) -> str:
         return f"Tensor({self._name!r}, {self._datatype}, {list(self._shape)})"
 
@@ -108,6 +119,10 @@ class Tensor:
                 raise TritonModelException(msg)
             self._array = deserialize_bytes_tensor(self._raw).reshape(self._shape)
         return self._array
+
+    def as_bytes(self) -> NDArray[np.uint8]:
+        """A writable view on the bytes as they came, of any datatype. Not part of Triton's interface."""
+        return self._raw if self._array is None else self._array.reshape(-1).view(np.uint8)
 
     def wire(self) -> tuple[tuple[str, str, tuple[int, ...], int], Any]:
         """What a frame says of the tensor (name, datatype, shape, bytes), and the bytes."""

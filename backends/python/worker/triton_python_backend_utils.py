@@ -8,6 +8,7 @@ import numpy as np
 
 from . import datatypes
 from .errors import TritonError, TritonModelException
+from .loading import ModelLoadError
 from .logger import Logger
 from .model_config import ModelConfig
 from .request import InferenceRequest, MemoryType, PreferredMemory
@@ -31,6 +32,7 @@ __all__ = [
     "InferenceResponse",
     "Logger",
     "ModelConfig",
+    "ModelLoadError",  # not Triton's: a program of another backend raises it, and its text alone is the reason
     "PreferredMemory",
     "Tensor",
     "TritonError",

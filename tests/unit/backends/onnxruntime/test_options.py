@@ -1,18 +1,15 @@
 from __future__ import annotations
 
-import os
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from infer.backends.api.backend import InstanceSpec
 from infer.backends.api.errors import InvalidArgument, LoadFailed
 from infer.backends.api.model_config import InstanceKind, ModelConfig
-from infer.backends.onnxruntime.options import providers, settings, usable_cpus
+from infer.backends.api.processors import usable_cpus
+from infer.backends.onnxruntime.options import providers, settings
 from infer.server.repository.config_reader import from_document
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 CPU = InstanceSpec("m_0", InstanceKind.CPU)
 GPU = InstanceSpec("m_0", InstanceKind.GPU, 1)
@@ -74,21 +71,6 @@ def test_a_parameter_that_cannot_be_read_is_refused_by_name(key: str, value: str
     with pytest.raises(InvalidArgument) as caught:
         settings(config(**{key: value}))
     assert f"parameter '{key}' of model 'm' {phrase}" in str(caught.value)
-
-
-def test_a_container_s_quota_bounds_the_cpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _pid: set(range(64)))
-    file = tmp_path / "cpu.max"
-    for content, cpus in (
-        ("max 100000", 64),
-        ("250000 100000", 2),
-        ("50000 100000", 1),
-        ("9900000 100000", 64),
-        ("?", 64),
-    ):
-        file.write_text(content)
-        assert usable_cpus(file) == cpus
-    assert usable_cpus(tmp_path / "none") == 64
 
 
 def test_a_cpu_instance_runs_on_the_cpu() -> None:

@@ -1,0 +1,1 @@
+"""The PyTorch backend. Importing this package does not import torch; ``backend.py`` does."""
