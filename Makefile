@@ -62,7 +62,7 @@ $(VENV)/.installed: pyproject.toml $(LOCK) | $(VENV)/bin/python
 	@touch $@
 
 $(VENV)/.installed-dev: pyproject.toml $(LOCK) | $(VENV)/bin/python
-	$(PIP) install --constraint $(LOCK) --editable '.[$(EXTRA),dev]'
+	$(PIP) install --constraint $(LOCK) --editable '.[$(EXTRA),torch,dev]'
 	$(PIP) install --constraint $(LOCK) --no-deps silero-vad  # a speech model; its wheel asks for torch, its ONNX file does not
 	$(if $(filter gpu,$(EXTRA)),$(ONE_ONNXRUNTIME))
 	@touch $@ $(VENV)/.installed

@@ -103,6 +103,9 @@ FLAGS: tuple[Flag, ...] = (
          "Another name of --model-repository.", acted=True, repeatable=True, not_empty=True, alias="model-repository"),
     Flag("exit-on-error", Kind.BOOL, True, Group.REPOSITORY,
          "End with status 1 where a model fails to load at start; false serves the others.", acted=True),
+    Flag("skip-missing-backends", Kind.BOOL, False, Group.REPOSITORY,
+         "At start, pass over a model whose framework is not installed: a line says how to install it, and the server "
+         "is ready without it.", acted=True, ours=True),
     Flag("disable-auto-complete-config", Kind.SWITCH, False, Group.REPOSITORY,
          "Take configurations as they are written; fill nothing in from the model.", acted=True),
     Flag("strict-readiness", Kind.BOOL, True, Group.REPOSITORY,

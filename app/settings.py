@@ -39,6 +39,7 @@ class ServerSettings:
     model_load_retry_count: int = _DEFAULTS.integer("model-load-retry-count")
     auto_complete_config: bool = not _DEFAULTS.boolean("disable-auto-complete-config")
     exit_on_error: bool = _DEFAULTS.boolean("exit-on-error")
+    skip_missing_backends: bool = _DEFAULTS.boolean("skip-missing-backends")
     strict_readiness: bool = _DEFAULTS.boolean("strict-readiness")
     id: str = _DEFAULTS.text("id")
     exit_timeout_secs: int = _DEFAULTS.integer("exit-timeout-secs")
@@ -109,6 +110,7 @@ def from_arguments(given: Arguments) -> ServerSettings:
         model_load_retry_count=given.integer("model-load-retry-count"),
         auto_complete_config=_auto_complete(given),
         exit_on_error=given.boolean("exit-on-error"),
+        skip_missing_backends=given.boolean("skip-missing-backends"),
         strict_readiness=given.boolean("strict-readiness"),
         id=given.text("id"),
         exit_timeout_secs=max(0, given.integer("exit-timeout-secs")),

@@ -125,6 +125,7 @@ def _engine_settings(settings: ServerSettings) -> EngineSettings:
             config_name=settings.model_config_name,
             execute_timeout_s=settings.execute_timeout,
             gpus=usable_indices(),
+            skip_missing_backends=settings.skip_missing_backends,
             parallel=settings.model_load_thread_count,
             delay_scheduler=_delay_scheduler(),
             retries=settings.model_load_retry_count,

@@ -11,7 +11,7 @@ import importlib.util
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
-from .api.errors import InvalidArgument, LoadFailed
+from .api.errors import InvalidArgument, LoadFailed, NotInstalled
 
 if TYPE_CHECKING:
     from .api.backend import Backend, BackendContext
@@ -49,8 +49,8 @@ _TABLE: dict[str, _Entry] = {
 def backend_class(name: str) -> type[Backend]:
     """The class of a backend, imported now.
 
-    Raises InvalidArgument for a name that is no backend's, and LoadFailed, with the command that mends it, where its
-    runtime is not installed or cannot be imported.
+    Raises InvalidArgument for a name that is no backend's, and with the command that mends it NotInstalled where its
+    runtime is not there, LoadFailed where it cannot be imported.
     """
     entry = _TABLE.get(name)
     if entry is None:
@@ -61,7 +61,7 @@ def backend_class(name: str) -> type[Backend]:
         raise InvalidArgument(msg)
     reason = _missing(name, entry)
     if reason:
-        raise LoadFailed(reason)
+        raise NotInstalled(reason)
     try:
         module = importlib.import_module(entry.module, __package__)
     except ImportError as exc:

@@ -10,8 +10,9 @@ import signal
 import subprocess
 import sys
 import threading
+import warnings
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import psutil
 import pytest
@@ -185,6 +186,31 @@ def run_infer() -> RunInfer:
         return subprocess.run([COMMAND, *words], input=stdin, capture_output=True, text=True, timeout=60, check=False)
 
     return run
+
+
+@pytest.fixture(scope="session")
+def aoti_package(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An AOTInductor package, the one that all tests share because a compiler makes it.
+
+    ``forward(pair, factor)`` takes ``pair["a"]``, ``pair["b"]`` and the keyword ``factor``, FP32 [rows, 2] all, and
+    returns ``{"total": (a + b) * factor, "rest": [a - b]}``.
+    """
+    import torch
+
+    class Nested(torch.nn.Module):
+        def forward(self, pair: dict[str, torch.Tensor], *, factor: torch.Tensor) -> dict[str, Any]:
+            return {"total": (pair["a"] + pair["b"]) * factor, "rest": [pair["a"] - pair["b"]]}
+
+    free = {0: torch.export.Dim.AUTO}
+    args, kwargs = ({"a": torch.zeros(2, 2), "b": torch.ones(2, 2)},), {"factor": torch.ones(2, 2)}
+    shapes = {"pair": {"a": free, "b": free}, "factor": free}
+    path = tmp_path_factory.mktemp("aoti") / "model.pt2"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the compiler's own code
+        program = torch.export.export(Nested(), args, kwargs, dynamic_shapes=shapes)
+        with torch._inductor.config.patch(compile_threads=1):  # no pool of processes that outlives the test
+            torch._inductor.aoti_compile_and_package(program, package_path=str(path))
+    return path
 
 
 @pytest.fixture(scope="session")

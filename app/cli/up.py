@@ -20,7 +20,8 @@ def register(app: typer.Typer) -> None:
 def up(context: typer.Context) -> None:
     """Start the server on the sample models, or on --model-repository DIR; takes the flags of serve.
 
-    A model that fails to load is shown with its reason, and the others serve. Ctrl-C lets requests under way finish
+    A model that fails to load is shown with its reason, and the others serve; one whose framework is not installed is
+    shown with the command that installs it. Ctrl-C lets requests under way finish
     and stops; a second one stops at once.
     """
     raise typer.Exit(run_with_flags(with_defaults(context.args)))
@@ -30,7 +31,7 @@ def with_defaults(args: list[str]) -> list[str]:
     """The flags of ``up``: its own first, so that the user's win."""
     from ..arguments import BadOption, parse
 
-    defaults = ["--exit-on-error=false"]
+    defaults = ["--exit-on-error=false", "--skip-missing-backends=true"]
     try:
         named = "model-repository" in parse(args).given
     except BadOption:

@@ -15,6 +15,7 @@ The tree (each class says when it happens)::
     │  ├─ BackendFailure       a model's code or its runtime raised
     │  └─ InstanceDied         the worker process that held the request is gone
     └─ LoadFailed              a model version could not be brought up
+       └─ NotInstalled         its backend needs a package that is not here
 
 A foreign exception becomes one of these once, at the border of its room, with ``raise … from exc``.
 Each door owns one table from Code to its own status. The codes and their numbers are those of
@@ -132,3 +133,7 @@ class LoadFailed(InferError):
     """A model version could not be brought up; the message is the reason shown in the index."""
 
     code = Code.INTERNAL
+
+
+class NotInstalled(LoadFailed):
+    """The model's backend needs a package that is not installed; the message has the command that installs it."""

@@ -10,7 +10,7 @@ import torch
 from ..api.backend import ThreadInstance
 from ..api.batching import StagingBuffer, gather, scatter
 from ..api.datatypes import BY_WIRE_NAME, Datatype
-from ..api.errors import BackendFailure, InferError, Internal
+from ..api.errors import BackendFailure, InferError, Internal, InvalidArgument
 from ..api.response import InferenceResponse
 from ..api.tensor import Tensor
 from . import tensors
@@ -68,12 +68,20 @@ class ScriptInstance(ThreadInstance):
         batch.compute_start = time.monotonic_ns()
         self._staging.reset()
         for group in self._groups(batch.executions):
-            try:
-                self._run(batch, group)
-            except InferError as exc:
-                for execution in group:
-                    execution.send(InferenceResponse(error=exc))
+            self._execute(batch, group)
         batch.compute_end = time.monotonic_ns()
+
+    def _execute(self, batch: Batch, group: Sequence[Execution]) -> None:
+        try:
+            self._run(batch, group)
+        except InferError as exc:
+            if isinstance(exc, InvalidArgument) and len(group) > 1:
+                # The text of one request cannot be decoded; the others are answered.
+                for execution in group:
+                    self._execute(batch, [execution])
+                return
+            for execution in group:
+                execution.send(InferenceResponse(error=exc))
 
     def _groups(self, executions: Sequence[Execution]) -> Sequence[Sequence[Execution]]:
         if len(executions) == 1:

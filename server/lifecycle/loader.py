@@ -15,7 +15,7 @@ from time import monotonic
 from typing import TYPE_CHECKING
 
 from ...backends.api.backend import ModelFiles, ThreadInstance
-from ...backends.api.errors import Code, InferError, Internal, InvalidArgument, LoadFailed
+from ...backends.api.errors import Code, InferError, Internal, InvalidArgument, LoadFailed, NotInstalled
 from ..observe.statistics import ModelStatistics
 from ..repository import autofill, layout
 from ..scheduling.factory import make_scheduler
@@ -52,13 +52,15 @@ class LoaderSettings:
 
     ``gpus`` are the usable devices; ``execute_timeout_s`` 0 means no limit; ``retries`` are further tries for a version
     that does not come up; ``delay_scheduler`` is how many requests a dynamic batcher waits for before its first batch,
-    for tests that fill queues.
+    for tests that fill queues. ``skip_missing_backends``: a model of a backend that is not installed is no failure of
+    :meth:`Loader.load_many`.
     """
 
     repositories: tuple[Path, ...]
     auto_complete: bool = True
     config_name: str = ""
     execute_timeout_s: float = 0.0
+    skip_missing_backends: bool = False
     gpus: tuple[int, ...] = ()
     parallel: int = 4
     retries: int = 0
@@ -94,7 +96,7 @@ class Loader:
         return names
 
     async def load_many(self, names: tuple[str, ...]) -> dict[str, InferError]:
-        """Load several models side by side; the failures by name. Each is logged."""
+        """Load several models side by side; the failures by name. Each is logged, and so is what was passed over."""
         gate = asyncio.Semaphore(max(1, self._settings.parallel))
         failures: dict[str, InferError] = {}
 
@@ -102,6 +104,11 @@ class Loader:
             async with gate:
                 try:
                     await self.load(name)
+                except NotInstalled as exc:
+                    if self._settings.skip_missing_backends:
+                        self._table.entry(name).skipped = True
+                    else:
+                        failures[name] = exc
                 except InferError as exc:
                     failures[name] = exc
 
@@ -195,6 +202,7 @@ class Loader:
         if _serves_already(entry, source):
             log.info("'%s' serves as its files are; there is nothing to load", name)
             return
+        entry.skipped = False
         plan = await self._planned(entry, source)
         entry.reason = ""
         for version in plan.opening:
@@ -218,10 +226,13 @@ class Loader:
         try:
             return await self._planner.plan(entry, source)
         except LoadFailed as exc:
-            log.error("failed to load '%s': %s", name, exc)  # noqa: TRY400  a sentence, not a traceback
+            if isinstance(exc, NotInstalled) and self._settings.skip_missing_backends:
+                log.warning("'%s' is not served: %s", name, exc)
+            else:
+                log.error("failed to load '%s': %s", name, exc)  # noqa: TRY400  a sentence, not a traceback
             self._show(entry, exc, source.overrides)
             msg = f"load failed for model '{name}': {exc}"
-            raise LoadFailed(msg, code=Code.INVALID_ARG) from exc
+            raise type(exc)(msg, code=Code.INVALID_ARG) from exc
         except InferError as exc:
             self._show(entry, exc, source.overrides)
             raise _not_polled(name, exc) from exc

@@ -85,11 +85,13 @@ class ModelEntry:
     ``loaded`` is what the versions that serve were made of, None where nothing was loaded since the last unload.
     """
 
-    __slots__ = ("loaded", "lock", "name", "reason", "versions")
+    __slots__ = ("loaded", "lock", "name", "reason", "skipped", "versions")
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.reason = ""
+        self.skipped = False
+        """Whether the start passed it over: it is shown with its reason, and readiness does not count it."""
         self.versions: dict[int, VersionRecord] = {}
         self.loaded: Loaded | None = None
         self.lock = asyncio.Lock()
@@ -231,9 +233,9 @@ class ModelTable:
 
     @property
     def all_ready(self) -> bool:
-        """Whether every version that was not unloaded on request serves with all its instances."""
+        """Whether every version serves with all its instances, but for those unloaded on request or passed over."""
         for entry in self._entries.copy().values():
-            if not entry.versions and entry.reason:
+            if not entry.versions and entry.reason and not entry.skipped:
                 return False
             for record in entry.versions.copy().values():
                 if record.state is ModelState.UNAVAILABLE and record.reason == UNLOADED:

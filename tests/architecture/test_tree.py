@@ -92,7 +92,7 @@ def test_tests_mirror_the_tree(root: Path) -> None:
 
 def test_the_lock_files_name_every_dependency_and_no_address(root: Path, project: dict[str, Any]) -> None:
     extras = project["project"]["optional-dependencies"]
-    wanted = [*project["project"]["dependencies"], *extras["cpu"], *extras["dev"]]
+    wanted = [*project["project"]["dependencies"], *extras["cpu"], *extras["torch"], *extras["dev"]]
     names = {_normal(re.split(r"[\[<>=!~ ]", line)[0]) for line in wanted}
     for lock in ("shipped", "newest"):
         text = (root / "packaging" / "locks" / f"{lock}.txt").read_text()

@@ -44,7 +44,7 @@ class TritonPythonModel:
         path = runners.find(Path(pb.get_model_dir()), config.get("default_model_filename", ""))
         _set_threads(self._options, eager=path.suffix == CODE or config.get("runtime") == "model.py")
         self._mode = torch.inference_mode if self._options.inference_mode else torch.no_grad
-        request = runners.Request(self._name, self._inputs, self._outputs, self._options, self._device)
+        request = runners.Request(self._name, self._inputs, self._outputs, self._options, self._device, self._batching)
         try:
             self._run = runners.open_model(path, request)
         except _SENTENCES as exc:
@@ -58,16 +58,25 @@ class TritonPythonModel:
         """Answer every request; where a call fails, the requests in it get the reason."""
         responses: list[Any] = [None] * len(requests)
         for group in self._groups(requests):
-            members = [requests[index] for index in group]
-            try:
-                answers = self._answer(members)
-            except Exception as exc:  # noqa: BLE001  the border to the user's code
-                text = str(exc) if isinstance(exc, _SENTENCES) else f"{type(exc).__name__}: {exc}"
-                error = pb.TritonError(f"PyTorch error in model '{self._name}': {text}")
-                answers = [pb.InferenceResponse(error=error) for _ in members]
+            answers = self._guarded([requests[index] for index in group])
             for index, answer in zip(group, answers, strict=True):
                 responses[index] = answer
         return responses
+
+    def _guarded(self, requests: Sequence[Any]) -> list[Any]:
+        """The answers, or for each the error that there is none."""
+        try:
+            return self._answer(requests)
+        except UnicodeDecodeError as exc:
+            if len(requests) > 1:
+                # The text of one request cannot be decoded; the others are answered.
+                return [answer for request in requests for answer in self._guarded([request])]
+            text = f"model '{self._name}' takes UTF-8 text: {exc}"
+            error = pb.TritonError(text, pb.TritonError.INVALID_ARG)
+        except Exception as exc:  # noqa: BLE001  the border to the user's code
+            text = str(exc) if isinstance(exc, _SENTENCES) else f"{type(exc).__name__}: {exc}"
+            error = pb.TritonError(f"PyTorch error in model '{self._name}': {text}")
+        return [pb.InferenceResponse(error=error) for _ in requests]
 
     def _groups(self, requests: Sequence[Any]) -> list[list[int]]:
         """Which requests are executed together: those that give the same inputs, but for their rows."""

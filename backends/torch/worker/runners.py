@@ -24,16 +24,22 @@ if TYPE_CHECKING:
     Run = Callable[[Mapping[str, Any]], list[Any]]
     """Named inputs in, the configured outputs in their order out."""
 
+_TOO_FEW_ROWS = "dim value is too small at 0, expected it to be >= 2, but got: 1"
+
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What to open: the model's name, its tensors, its options, and the device (None: where the model puts itself)."""
+    """What to open: the model's name, its tensors, its options, and the device (None: where the model puts itself).
+
+    ``batching`` says that the first dimension of all tensors is the batch.
+    """
 
     model: str
     inputs: tuple[Spec, ...]
     outputs: tuple[Spec, ...]
     options: TorchOptions
     device: torch.device | None = None
+    batching: bool = False
 
     @property
     def input_names(self) -> list[str]:
@@ -136,7 +142,33 @@ def _package(path: Path, request: Request) -> Run:
         msg = f"'{path}' was compiled for {device}, and its instance runs on {wanted}; set kind: {kind}"
         raise ModuleError(msg)
     in_spec, out_spec = (pytree.treespec_loads(text) for text in loader.get_call_spec())
-    return _tree(request, in_spec, out_spec, (), loader.boxed_run)
+    call = _AtLeastTwoRows(loader.boxed_run) if request.batching else loader.boxed_run
+    return _tree(request, in_spec, out_spec, (), call)
+
+
+class _AtLeastTwoRows:
+    """A package that batches, for batches of one row too.
+
+    torch compiles a variable dimension for two and more, and the package's check refuses one whatever range the export
+    named. Such a package gets the row twice, once it has said so; what it makes of the second is dropped.
+    """
+
+    def __init__(self, call: Callable[[list[torch.Tensor]], list[torch.Tensor]]) -> None:
+        self._call = call
+        self._doubles = False
+
+    def __call__(self, flat: list[torch.Tensor]) -> list[torch.Tensor]:
+        """Call the package; a copy of the list is handed over, because it is emptied."""
+        if any(tensor.shape[:1] != (1,) for tensor in flat):
+            return self._call(list(flat))
+        if not self._doubles:
+            try:
+                return self._call(list(flat))
+            except RuntimeError as exc:
+                if _TOO_FEW_ROWS not in str(exc):
+                    raise
+            self._doubles = True
+        return [tensor[:1] for tensor in self._call([torch.cat((tensor, tensor)) for tensor in flat])]
 
 
 def _tree(
