@@ -5,8 +5,12 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from typing import TYPE_CHECKING
 
 import pytest
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 HEAVY = {"torch", "onnxruntime", "grpc", "textual", "falcon", "uvicorn", "uvloop", "waitress", "numpy", "google"}
 
@@ -44,6 +48,17 @@ def modules_after(*words: str) -> set[str]:
 def test_a_quick_command_imports_no_runtime_and_no_door(words: list[str]) -> None:
     imported = {name.partition(".")[0] for name in modules_after(*words)}
     assert not imported & HEAVY
+
+
+def test_a_server_without_pytorch_models_does_not_import_torch(root: Path) -> None:
+    script = (
+        "import sys, infer\n"
+        "with infer.Server(model_repository=sys.argv[1], model_control_mode='explicit', load_model=('simple',)):\n"
+        "    print('torch' in sys.modules)"
+    )
+    words = [sys.executable, "-c", script, str(root / "model_repository")]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.split() == ["False"]
 
 
 def test_a_helper_process_is_chosen_before_the_command_line_library_is_imported() -> None:

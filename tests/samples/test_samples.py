@@ -68,13 +68,14 @@ def test_batched_says_how_many_executed_together(server: infer.Server) -> None:
     assert statistics.inference_count == 12
 
 
-def test_digits_names_more_than_95_percent_of_the_held_out_digits(server: infer.Server) -> None:
+@pytest.mark.parametrize("model", ["digits", "digits_torch"])
+def test_digits_names_more_than_95_percent_of_the_held_out_digits(server: infer.Server, model: str) -> None:
     train = _script("digits/train.py")
     _, images, _, digits = train.split()
-    labels = (REPOSITORY / "digits" / "labels.txt").read_text(encoding="utf-8").split()
+    labels = (REPOSITORY / model / "labels.txt").read_text(encoding="utf-8").split()
     answers: list[int] = []
     for start in range(0, len(images), 64):
-        probabilities = server.infer("digits", {"image": images[start : start + 64]})["probabilities"]
+        probabilities = server.infer(model, {"image": images[start : start + 64]})["probabilities"]
         assert probabilities.dtype == np.float32
         np.testing.assert_allclose(probabilities.sum(axis=1), 1, rtol=1e-5)
         answers += probabilities.argmax(axis=1).tolist()
@@ -82,8 +83,15 @@ def test_digits_names_more_than_95_percent_of_the_held_out_digits(server: infer.
     assert np.mean(np.array(answers) == digits) > 0.95
 
 
-def test_the_digits_file_is_small() -> None:
-    assert (REPOSITORY / "digits" / "1" / "model.onnx").stat().st_size < 1_000_000
+def test_both_classifiers_of_digits_are_the_same_one(server: infer.Server) -> None:
+    _, images, _, _ = _script("digits/train.py").split()
+    onnx, script = (server.infer(name, {"image": images[:64]})["probabilities"] for name in ("digits", "digits_torch"))
+    np.testing.assert_allclose(onnx, script, atol=1e-5)
+
+
+@pytest.mark.parametrize("file", ["digits/1/model.onnx", "digits_torch/1/model.pt"])
+def test_the_digits_files_are_small(file: str) -> None:
+    assert (REPOSITORY / file).stat().st_size < 1_000_000
 
 
 def _script(path: str) -> Any:

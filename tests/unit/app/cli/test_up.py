@@ -10,6 +10,7 @@ def test_without_a_repository_the_samples_are_served() -> None:
     settings = from_command_line(with_defaults([]))
     assert settings.model_repository[0].joinpath("simple", "config.pbtxt").is_file()
     assert not settings.exit_on_error
+    assert settings.skip_missing_backends
 
 
 def test_what_the_user_says_wins() -> None:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from infer.backends.api.errors import Code, LoadFailed, NotFound, Unavailable
+from infer.backends import catalog
+from infer.backends.api.errors import Code, LoadFailed, NotFound, NotInstalled, Unavailable
 from infer.backends.api.request import InferenceRequest
 
 if TYPE_CHECKING:
@@ -247,3 +248,30 @@ async def test_a_refusal_is_told_in_the_log_with_the_requests_id(rig: Rig, caplo
     record = caplog.records[-1]
     assert record.getMessage() == "request to model 'nobody' refused: Request for unknown model: 'nobody' is not found"
     assert vars(record)["request_id"] == "42"
+
+
+async def test_a_model_whose_framework_is_not_installed_is_passed_over_at_start_where_that_is_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def missing(name: str, context: BackendContext) -> Backend:
+        raise NotInstalled("backend 'torch' needs Python package 'torch'; run `pip install 'infer-server[torch]'`")
+
+    monkeypatch.setattr(catalog, "create", missing)
+    version = tmp_path / "digits" / "1"
+    version.mkdir(parents=True)
+    (version.parent / "config.pbtxt").write_text(CONFIG.replace("BACKEND", "torch"))
+    for skips in (True, False):
+        settings = LoaderSettings((tmp_path,), skip_missing_backends=skips)
+        engine = Engine(EngineSettings(loader=settings), asyncio.get_running_loop())
+        caplog.clear()
+        failures = await engine.start()
+        assert set(failures) == (set() if skips else {"digits"})
+        assert engine.ready is skips
+        (entry,) = engine.index()
+        assert entry.state == "UNAVAILABLE"
+        assert "run `pip install 'infer-server[torch]'`" in entry.reason
+        assert caplog.records[-1].levelname == ("WARNING" if skips else "ERROR")
+        with pytest.raises(LoadFailed, match="needs Python package 'torch'"):
+            await engine.load("digits")
+        assert not engine.ready
+        await engine.stop()
