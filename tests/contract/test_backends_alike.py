@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+import torch
 from onnx import TensorProto, helper, save
 
 from infer.backends.api.datatypes import Datatype, encode_bytes
@@ -33,9 +34,11 @@ if TYPE_CHECKING:
     from infer.backends.api.response import InferenceResponse
 
 LIMIT_S = 30
-BACKENDS = ("identity", "onnxruntime", "python")
+BACKENDS = ("identity", "onnxruntime", "python", "pytorch")
 MODELS = ("batched", "plain")
-WITH_BF16 = ("identity", "onnxruntime")
+WITH_BF16 = ("identity", "onnxruntime", "pytorch")
+TEXT_OF_TWO_DIMENSIONS = ("identity", "onnxruntime", "python")
+FAILING = ("onnxruntime", "python", "pytorch")
 MAX_BATCH_SIZE = 4
 ZYGOTE = (sys.executable, "-P", "-m", "infer", "_zygote")
 
@@ -133,26 +136,56 @@ def model_of(nodes: list[Any], inputs: list[Any], outputs: list[Any], constants:
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
 
 
+def torch_identity(datatypes: list[Datatype]) -> Any:
+    """A TorchScript module that returns its arguments; text is a list of strings."""
+    kinds = {f"INPUT_{each}": "List[str]" if each is Datatype.BYTES else "torch.Tensor" for each in datatypes}
+    arguments = ", ".join(f"{name}: {kind}" for name, kind in kinds.items())
+    result = f"({', '.join(kinds)},)"
+    returned = f"Tuple[{', '.join(kinds.values())}]"
+    return torch_module(f"def forward(self, {arguments}) -> {returned}:\n    return {result}")
+
+
+def torch_module(source: str) -> Any:
+    """A module with this forward(); each is of a class of its own, since a class has one forward()."""
+    module: Any = torch.jit.script(type("Module", (torch.nn.Module,), {})())
+    module.define(f"{source}\n")
+    return module
+
+
 def write_models(repository: Path) -> None:
     for backend in BACKENDS:
         for model in MODELS:
-            for name, datatypes in ((model, PAIRS), (f"{model}_bf16", [Datatype.BF16])):
+            for name, datatypes in ((model, pairs_of(backend, model)), (f"{model}_bf16", [Datatype.BF16])):
                 version = repository / f"{backend}_{name}" / "1"
                 version.mkdir(parents=True)
                 (version.parent / "config.pbtxt").write_text(config(backend, datatypes, batching=model == "batched"))
-                write_code(version, backend, onnx_identity(datatypes), PYTHON_MODEL)
-    for backend in ("onnxruntime", "python"):
+                write_code(version, backend, onnx_identity(datatypes), PYTHON_MODEL, torch_identity(datatypes))
+    lookup = torch_module("def forward(self, IN):\n    return torch.arange(3, dtype=torch.float32)[IN]")
+    for backend in FAILING:
         version = repository / f"{backend}_lookup" / "1"
         version.mkdir(parents=True)
         (version.parent / "config.pbtxt").write_text(LOOKUP.replace("BACKEND", backend))
-        write_code(version, backend, onnx_lookup(), FAILING_MODEL)
+        write_code(version, backend, onnx_lookup(), FAILING_MODEL, lookup)
 
 
-def write_code(version: Path, backend: str, graph: Any, source: str) -> None:
+def write_code(version: Path, backend: str, graph: Any, source: str, script: Any) -> None:
     if backend == "onnxruntime":
         save(graph, version / "model.onnx")
     elif backend == "python":
         (version / "model.py").write_text(source)
+    elif backend == "pytorch":
+        script.save(version / "model.pt")
+
+
+def pairs_of(backend: str, model: str) -> list[Datatype]:
+    """The datatypes of a model; a PyTorch one has text in one dimension beside the batch's, so none without a batch."""
+    takes_text = model == "batched" or backend in TEXT_OF_TWO_DIMENSIONS
+    return [datatype for datatype in PAIRS if takes_text or datatype is not Datatype.BYTES]
+
+
+def backends_of(model: str) -> tuple[str, ...]:
+    """The backends whose model of that name has an input of every datatype."""
+    return tuple(backend for backend in BACKENDS if model != "plain" or backend in TEXT_OF_TWO_DIMENSIONS)
 
 
 @dataclass(frozen=True)
@@ -200,18 +233,18 @@ class Bench:
         return Outcome(outputs)
 
     def outcomes(
-        self, model: str, make: Callable[[str], InferenceRequest], backends: tuple[str, ...] = BACKENDS
+        self, model: str, make: Callable[[str], InferenceRequest], backends: tuple[str, ...] = ()
     ) -> dict[str, Outcome]:
         """What every backend makes of it."""
-        return {backend: self.outcome(backend, model, make) for backend in backends}
+        return {backend: self.outcome(backend, model, make) for backend in backends or backends_of(model)}
 
     def the_outcome(
-        self, model: str, make: Callable[[str], InferenceRequest], backends: tuple[str, ...] = BACKENDS
+        self, model: str, make: Callable[[str], InferenceRequest], backends: tuple[str, ...] = ()
     ) -> Outcome:
         """What all backends make of it alike."""
         found = self.outcomes(model, make, backends)
-        first = found[backends[0]]
-        assert found == dict.fromkeys(backends, first)
+        first = next(iter(found.values()))
+        assert found == dict.fromkeys(found, first)
         return first
 
 
@@ -278,6 +311,12 @@ def test_a_tensor_of_no_elements_comes_back_with_its_shape(bench: Bench, model: 
     inputs = tensors(2, **{str(datatype): Tensor.from_numpy(numbers(datatype, (2, 0)))})
     outcome = bench.the_outcome(model, lambda name: InferenceRequest(name, inputs))
     assert outcome.outputs[f"OUTPUT_{datatype}"] == (str(datatype), (2, 0), b"")
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (1, 257), (3, 5), (2, 0)], ids=str)
+def test_numbers_come_back_bit_for_bit_from_models_that_do_not_batch(bench: Bench, shape: tuple[int, ...]) -> None:
+    inputs = {name: tensor for name, tensor in tensors(*shape).items() if name != "INPUT_BYTES"}
+    assert bench.outcome("pytorch", "plain", lambda name: InferenceRequest(name, inputs)) == echo(inputs)
 
 
 @pytest.mark.parametrize("model", ["batched_bf16", "plain_bf16"])
@@ -426,13 +465,14 @@ def test_requests_at_the_same_time_get_their_own_answers_and_all_are_counted(ben
 # Differences, each with its reason
 
 
-def test_only_onnx_wants_text_to_be_utf_8(bench: Bench) -> None:
-    """An ONNX string is text; the protocol's BYTES and Python's bytes are not."""
+def test_only_onnx_and_pytorch_want_text_to_be_utf_8(bench: Bench) -> None:
+    """Their strings are text; the protocol's BYTES and Python's bytes are not."""
     inputs = tensors(BYTES=Tensor.from_numpy(np.array([[b"\xff\xfe"]], dtype=object)))
-    outcomes = bench.outcomes("plain", lambda name: InferenceRequest(name, inputs))
+    outcomes = bench.outcomes("batched", lambda name: InferenceRequest(name, inputs))
     assert outcomes["identity"] == outcomes["python"] == echo(inputs)
-    assert outcomes["onnxruntime"].code is Code.INVALID_ARG
-    assert "input 'INPUT_BYTES' of model 'MODEL' is not UTF-8 text" in outcomes["onnxruntime"].message
+    for backend in ("onnxruntime", "pytorch"):
+        assert outcomes[backend].code is Code.INVALID_ARG
+        assert "input 'INPUT_BYTES' of model 'MODEL' is not UTF-8 text" in outcomes[backend].message
 
 
 def test_only_python_models_cannot_read_bf16(bench: Bench) -> None:
@@ -445,11 +485,11 @@ def test_only_python_models_cannot_read_bf16(bench: Bench) -> None:
 
 def test_only_the_identity_backend_adds_parameters_to_its_responses(bench: Bench) -> None:
     """Triton's identity backend does so, to have each kind of parameter tried."""
-    answers = {each: bench.send(InferenceRequest(f"{each}_plain", tensors())).result(LIMIT_S) for each in BACKENDS}
+    answers = {each: bench.send(InferenceRequest(f"{each}_batched", tensors())).result(LIMIT_S) for each in BACKENDS}
     assert {each for each, answer in answers.items() if answer.parameters} == {"identity"}
 
 
-@pytest.mark.parametrize("backend", ["onnxruntime", "python"])
+@pytest.mark.parametrize("backend", FAILING)
 def test_a_failed_execution_is_the_backends_failure_and_the_model_goes_on(bench: Bench, backend: str) -> None:
     """The words are the runtime's; the identity backend cannot fail."""
     before = bench.engine.statistics(f"{backend}_lookup")[0]

@@ -144,9 +144,8 @@ def pick(result: Any, names: Sequence[str], places: Sequence[int]) -> list[Any]:
 
 
 def is_text(value: object) -> bool:
-    """Whether a value is a list of strings: one output, not several."""
-    items = cast("list[object]", value) if isinstance(value, list) else []
-    return bool(items) and all(isinstance(item, str) for item in items)
+    """Whether a value is a list of strings, perhaps of none: one output, not several."""
+    return isinstance(value, list) and all(isinstance(item, str) for item in cast("list[object]", value))
 
 
 def _quoted(names: Sequence[str]) -> str:
