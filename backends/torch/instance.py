@@ -20,6 +20,7 @@ from .worker.values import TEXT, Spec, ValueMismatch, checked
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from collections.abc import Set as AbstractSet
 
     from ..api.backend import Batch, Execution
     from ..api.model_config import ModelConfig
@@ -107,10 +108,8 @@ class ScriptInstance(ThreadInstance):
             if self._on_gpu:
                 torch.cuda.current_stream(self._device).synchronize()
             batch.compute_output_start = time.monotonic_ns()
-            taken = script.memory | {
-                value.untyped_storage().data_ptr() for value in feed.values() if isinstance(value, torch.Tensor)
-            }
-            outputs = self._wanted(group, values, taken, sum(rows))
+            lent = {value.untyped_storage().data_ptr() for value in feed.values() if isinstance(value, torch.Tensor)}
+            outputs = self._wanted(group, values, (lent, script.memory), sum(rows))
         self._answer(group, outputs, rows)
         if self._options.clean_cache and self._on_gpu:
             torch.cuda.empty_cache()
@@ -138,7 +137,7 @@ class ScriptInstance(ThreadInstance):
         return Tensor(tensor.datatype, tensor.shape, target)
 
     def _wanted(
-        self, group: Sequence[Execution], values: Sequence[Any], taken: frozenset[int], rows: int
+        self, group: Sequence[Execution], values: Sequence[Any], taken: Sequence[AbstractSet[int]], rows: int
     ) -> dict[str, Tensor]:
         """The outputs that any request of the group asks for, checked, on the host, in memory that is theirs alone."""
         asked: set[str] = set()
@@ -170,12 +169,13 @@ def _rows(request: InferenceRequest) -> int:
     return next((tensor.shape[0] for tensor in request.inputs.values()), request.batch_size)
 
 
-def _to_host(spec: Spec, value: Any, shape: tuple[int, ...], taken: frozenset[int]) -> Tensor:  # noqa: ANN401  a tensor or a list
-    """An output as a tensor of ours. One that lies in the memory of an input or of the model is copied."""
+def _to_host(spec: Spec, value: Any, shape: tuple[int, ...], taken: Sequence[AbstractSet[int]]) -> Tensor:  # noqa: ANN401  a tensor or a list
+    """An output as a tensor of ours. One that lies in taken memory, an input's or the model's, is copied."""
     if spec.data_type == TEXT:
         return tensors.text_tensor(value, shape)
-    tensor: torch.Tensor = value.detach().cpu()
-    if tensor.untyped_storage().data_ptr() in taken:
+    tensor: torch.Tensor = value if value.device.type == "cpu" else value.cpu()
+    start = tensor.untyped_storage().data_ptr()
+    if any(start in memory for memory in taken):
         # The input's memory is used again for the next batch, and the model may write into its own.
         tensor = tensor.clone()
     return Tensor(BY_WIRE_NAME[spec.data_type.removeprefix("TYPE_")], shape, tensors.lent(tensor))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import torch
@@ -14,25 +14,32 @@ from ..api.tensor import Tensor
 from .worker.values import DTYPES
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
+
+    from numpy.typing import NDArray
 
 _DTYPES: dict[Datatype, torch.dtype] = {
     datatype: DTYPES[datatype.config_name] for datatype in Datatype if datatype is not Datatype.BYTES
 }
+
+_from_numpy: Callable[[NDArray[Any]], torch.Tensor] = cast("Any", torch).from_numpy
 
 # torch says once a process that memory it cannot mark as read-only is read-only. It is: a request's body is lent to
 # the model, and whoever lends it sees to it that the model does not write (Script.changes_inputs).
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
     torch.frombuffer(b"\0", dtype=torch.uint8)
+    _from_numpy(np.frombuffer(b"\0", dtype=np.uint8))
 
 
 def borrowed(tensor: Tensor) -> torch.Tensor:
     """A torch tensor over a host tensor's memory; of its own where there is nothing to share."""
-    dtype = _DTYPES[tensor.datatype]
-    if not tensor.element_count:
-        return torch.empty(tensor.shape, dtype=dtype)
-    return torch.frombuffer(tensor.buffer, dtype=dtype).view(tensor.shape)
+    if tensor.datatype is Datatype.BF16 or not tensor.byte_size:
+        dtype = _DTYPES[tensor.datatype]
+        whole = torch.frombuffer(tensor.buffer, dtype=dtype) if tensor.byte_size else torch.empty(0, dtype=dtype)
+        return whole.view(tensor.shape)
+    # PERF: numpy makes and shapes a view in a fifth of the time that torch takes.
+    return _from_numpy(tensor.as_numpy())
 
 
 def aligned(tensor: torch.Tensor) -> bool:
@@ -42,9 +49,9 @@ def aligned(tensor: torch.Tensor) -> bool:
 
 def lent(tensor: torch.Tensor) -> memoryview:
     """A host tensor's bytes, without a copy where they lie in order."""
-    flat = tensor.contiguous().view(-1) if tensor.dim() else tensor.view(1)
-    array: np.ndarray[Any, np.dtype[np.uint8]] = flat.view(torch.uint8).numpy()
-    return array.data
+    plain = tensor.detach() if tensor.requires_grad else tensor
+    array: NDArray[Any] = (plain.view(torch.int16) if plain.dtype is torch.bfloat16 else plain).numpy()
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
 
 
 def texts(model: str, name: str, tensor: Tensor) -> list[str]:
