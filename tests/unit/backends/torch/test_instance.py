@@ -46,6 +46,11 @@ class Identity(torch.nn.Module):
         return x
 
 
+class Last(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x[:, 1:]
+
+
 class Twice(torch.nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return x * 2
@@ -213,23 +218,27 @@ def test_a_batch_of_one_is_not_copied(drive: Callable[..., Any], script_file: Ca
     assert instance._staging.capacity == 0
 
 
+@pytest.mark.parametrize("module", [Identity(), Last()])
+@pytest.mark.parametrize("mode", ["true", "false"])
 def test_an_output_that_is_an_input_s_memory_is_the_response_s_own(
-    drive: Callable[..., Any], script_file: Callable[..., Path]
+    drive: Callable[..., Any], script_file: Callable[..., Path], module: Any, mode: str
 ) -> None:
-    script_file(Identity())
+    script_file(module)
     driver = drive(TorchBackend)
-    instance = driver.instance(driver.config(**io(X, Y, max_batch_size=4)))
-    first = driver.execute(instance, driver.request({"x": row(1)}), driver.request({"x": row(2)}))
-    driver.execute(instance, driver.request({"x": row(7)}), driver.request({"x": row(8)}))
-    assert [each.outputs["y"].as_numpy().tolist() for each in first] == [[[1.0]], [[2.0]]]
+    parameters = {"INFERENCE_MODE": {"string_value": mode}}
+    instance = driver.instance(driver.config(**io(X, Y, max_batch_size=4, parameters=parameters)))
+    first = driver.execute(instance, driver.request({"x": row(0, 1)}), driver.request({"x": row(0, 2)}))
+    driver.execute(instance, driver.request({"x": row(7, 7)}), driver.request({"x": row(8, 8)}))
+    assert [each.outputs["y"].as_numpy()[0, -1] for each in first] == [1.0, 2.0]
 
 
+@pytest.mark.parametrize("mode", ["true", "false"])
 def test_an_output_that_is_the_model_s_memory_is_the_response_s_own(
-    drive: Callable[..., Any], script_file: Callable[..., Path]
+    drive: Callable[..., Any], script_file: Callable[..., Path], mode: str
 ) -> None:
     script_file(Counter())
     driver = drive(TorchBackend)
-    instance = driver.instance(driver.config(**io(X, Y)))
+    instance = driver.instance(driver.config(**io(X, Y, parameters={"INFERENCE_MODE": {"string_value": mode}})))
     answers = [driver.execute(instance, driver.request({"x": row(1)[0]}))[0] for _ in range(3)]
     assert [each.outputs["y"].as_numpy().tolist() for each in answers] == [[1.0], [2.0], [3.0]]
 
