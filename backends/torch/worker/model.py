@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
-import torch
 import triton_python_backend_utils as pb_utils  # pyright: ignore[reportMissingImports]
+
+import torch
 
 from . import options, runners
 from .archive import ArchiveError

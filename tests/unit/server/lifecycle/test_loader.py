@@ -10,8 +10,13 @@ import pytest
 from infer.backends import catalog
 from infer.backends.api.errors import Code, LoadFailed, NotFound, NotInstalled, Unavailable
 from infer.backends.api.request import InferenceRequest
+from infer.server.engine import Engine, EngineSettings
+from infer.server.lifecycle.loader import LoaderSettings
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
+    from infer.backends.api.backend import Backend, BackendContext
     from tests.unit.server.lifecycle.conftest import Rig
 
 LIMIT_S = 20
@@ -259,7 +264,7 @@ async def test_a_model_whose_framework_is_not_installed_is_passed_over_at_start_
     monkeypatch.setattr(catalog, "create", missing)
     version = tmp_path / "digits" / "1"
     version.mkdir(parents=True)
-    (version.parent / "config.pbtxt").write_text(CONFIG.replace("BACKEND", "torch"))
+    (version.parent / "config.pbtxt").write_text('backend: "torch"')
     for skips in (True, False):
         settings = LoaderSettings((tmp_path,), skip_missing_backends=skips)
         engine = Engine(EngineSettings(loader=settings), asyncio.get_running_loop())
