@@ -6,7 +6,6 @@ import warnings
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
-
 import torch
 
 from ..api.datatypes import Datatype, encode_bytes, split_bytes

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 from ...backends.api.errors import InferError
 from .errors import abort
+from .expansion import expanded, is_heavy
 from .reply import UNARY
-from .transport.methods import BROKEN
+from .transport.methods import BROKEN, start_task
 from .transport.status import StatusCode
 
 if TYPE_CHECKING:
@@ -30,6 +31,15 @@ class Inference:
 
     def answer(self, call: Call, data: bytes | bytearray) -> None:
         """Hand the request in; its response ends the call, and the end of the call cancels it."""
+        if is_heavy(data):
+            start_task("ModelInfer", call, self._answer_heavy(call, data))
+        else:
+            self._answer(call, data)
+
+    async def _answer_heavy(self, call: Call, data: bytes | bytearray) -> None:
+        self._answer(call, await expanded(data, call.connection.loop))
+
+    def _answer(self, call: Call, data: bytes | bytearray) -> None:
         engine = self._engine
         try:
             decoded = self._reader.read(data)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from ...backends.api.errors import InferError, Internal, Unavailable
 from . import reply
+from .expansion import expanded, is_heavy
 from .reply import LAST, MORE
 from .transport.methods import BROKEN
 
@@ -149,7 +150,7 @@ class InferStream:
         context = self._context
         try:
             while (data := await context.read()) is not None:
-                self._take(data)
+                self._take(await expanded(data, self._loop) if is_heavy(data) else data)
                 if self._unsent > MAX_UNSENT:
                     self._room = self._loop.create_future()
                     await self._room

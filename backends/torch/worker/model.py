@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
-import triton_python_backend_utils as pb_utils  # pyright: ignore[reportMissingImports]
-
 import torch
+import triton_python_backend_utils as pb_utils  # pyright: ignore[reportMissingImports]
 
 from . import options, runners
 from .archive import ArchiveError

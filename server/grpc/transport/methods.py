@@ -41,7 +41,7 @@ def unary(name: str, answer: Callable[[bytes | bytearray], Awaitable[bytes]]) ->
         async def run() -> None:
             call.reply(await answer(message))
 
-        _start(name, call, run())
+        start_task(name, call, run())
 
     return direct(begin)
 
@@ -56,7 +56,7 @@ def streaming(name: str, serve: Callable[[Context], Awaitable[None]]) -> Method:
             await serve(context)
             call.end()
 
-        _start(name, call, run())
+        start_task(name, call, run())
 
     return open_call
 
@@ -157,7 +157,7 @@ class Context:
             writer.set_result(None)
 
 
-def _start(name: str, call: Call, work: Coroutine[Any, Any, None]) -> None:
+def start_task(name: str, call: Call, work: Coroutine[Any, Any, None]) -> None:
     """Run a call's coroutine in a task that ends with the call, and the call with it."""
     task = call.connection.loop.create_task(_guarded(name, call, work))
     call.on_cancel = task.cancel
