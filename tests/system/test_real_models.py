@@ -106,11 +106,10 @@ def test_magika_tells_what_ten_real_files_are_and_answers_as_the_runtime_does(
     with ThreadPoolExecutor(4) as clients:
         answers = dict(zip(rows, clients.map(ask, rows), strict=True))
     for path, answer in answers.items():
-        (expected,) = direct.run(None, {"bytes": rows[path]})
-        # Requests execute together, and kernels add in another order for another batch size; one that executes alone
-        # is compared to the bit below.
-        np.testing.assert_allclose(answer, expected, rtol=1e-3, atol=1e-6)
-        assert answer.argmax() == expected.argmax()
+        # Requests execute together, up to four, and kernels add in another order for another batch size.
+        batches = [direct.run(None, {"bytes": np.repeat(rows[path], size, axis=0)})[0] for size in range(1, 5)]
+        assert any(np.allclose(answer, row, rtol=1e-4, atol=1e-6) for batch in batches for row in batch)
+        assert answer.argmax() == batches[0].argmax()
     assert {path: labels[answer.argmax()] for path, answer in answers.items()} == files
 
 
