@@ -8,23 +8,21 @@ instances: the call of a model that executes could wait behind its own caller.
 
 from __future__ import annotations
 
-from time import monotonic_ns
 from typing import TYPE_CHECKING
 
-from ...backends.api.backend import Batch
 from .pending import PendingQueue
 from .scheduler import Scheduler
-from .ticket import Ticket
 
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable, Mapping, Sequence
 
-    from ...backends.api.backend import LoopInstance
+    from ...backends.api.backend import Batch, LoopInstance
     from ...backends.api.request import InferenceRequest
     from ...backends.api.response import InferenceResponse
     from ..observe.statistics import ModelStatistics
     from .pool import InstanceSlot, PoolOptions
+    from .ticket import Ticket
 
 PREFETCH_BELOW_NS = 1_000_000
 """Longest execution after which the next request is handed over early."""
@@ -44,7 +42,6 @@ class DefaultScheduler(Scheduler):
     ) -> None:
         super().__init__(instances, statistics, loop, options, decoupled=decoupled)
         self._pending: PendingQueue[Ticket] = PendingQueue()
-        self._early: set[Ticket] = set()
         slots = self.instances.slots
         self._lone = slots[0] if len(slots) == 1 and slots[0].instance.depth > 1 else None
 
@@ -59,7 +56,7 @@ class DefaultScheduler(Scheduler):
         idle = self.instances.idle
         if idle:
             slot = idle.pop()
-            if not self._dispatch(slot, ticket):
+            if not self._hand_over(slot, (ticket,), request.batch_size):
                 self.instances.release(slot)
             return ticket
         ticket.wait_reason = self._busy_reason
@@ -71,26 +68,17 @@ class DefaultScheduler(Scheduler):
             self._pending.append(ticket)
         return ticket
 
-    def finished(self, ticket: Ticket) -> None:
-        """A ticket has its final response."""
-        if ticket in self._early:
-            self._early.remove(ticket)
-            self._statistics.pending -= 1
-        super().finished(ticket)
-
     def feed(self, slot: InstanceSlot) -> None:
         """The instance takes the oldest requests that it has room for."""
         while self._pending and len(slot.batches) < slot.room:
             self._dispatch_pending(slot, self._pending.pop())
 
     def batch_done(self, slot: InstanceSlot, batch: Batch) -> None:
-        """The instance goes on with the batch that it was handed early, if there is one."""
+        """What the execution took decides whether the next request is handed over early."""
         super().batch_done(slot, batch)
         if self._lone is slot:
             short = 0 < batch.compute_end - batch.compute_start < PREFETCH_BELOW_NS
             slot.room = slot.instance.depth if short else 1
-        if slot.batches:
-            self._turn_has_come(slot)
 
     def _withdraw(self, ticket: Ticket) -> bool:
         return self._pending.remove(ticket)
@@ -100,28 +88,6 @@ class DefaultScheduler(Scheduler):
 
     def _dispatch_pending(self, slot: InstanceSlot, ticket: Ticket) -> None:
         """Hand over a request that waits: it executes now, or when what is there before it is done."""
-        if slot.batches:
-            self._early.add(ticket)
-        else:
+        if not slot.batches:
             self._statistics.pending -= 1
-        self._dispatch(slot, ticket)
-
-    def _dispatch(self, slot: InstanceSlot, ticket: Ticket) -> bool:
-        """Hand a request to an instance; False where that refused it, which answers it."""
-        batch = Batch((ticket,), ticket.request.batch_size)
-        self._executing.add(ticket)
-        if ticket in self._early:
-            ticket.hand_over(batch, slot.instance)
-        else:
-            ticket.start_execution(batch, slot.instance, monotonic_ns())
-        return self.instances.execute(slot, batch)
-
-    def _turn_has_come(self, slot: InstanceSlot) -> None:
-        """The instance goes on with a batch that it was handed early."""
-        batch = slot.batches[0]
-        for execution in batch.executions:
-            if isinstance(execution, Ticket) and execution in self._early:
-                self._early.remove(execution)
-                self._statistics.pending -= 1
-                execution.start_execution(batch, slot.instance, monotonic_ns())
-        self.instances.first_begins(slot)
+        self._hand_over(slot, (ticket,), ticket.request.batch_size)

@@ -10,7 +10,6 @@ from __future__ import annotations
 from time import monotonic_ns
 from typing import TYPE_CHECKING
 
-from ...backends.api.backend import Batch
 from ...backends.api.errors import FailureReason, QueueFull, QueueTimeout
 from .batch_policy import Formation
 from .batch_settings import batch_key, batch_policy, preserves_ordering, queue_settings
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable, Mapping, Sequence
 
-    from ...backends.api.backend import LoopInstance
+    from ...backends.api.backend import Batch, LoopInstance
     from ...backends.api.model_config import ModelConfig
     from ...backends.api.request import InferenceRequest
     from ...backends.api.response import InferenceResponse
@@ -61,6 +60,9 @@ class DynamicScheduler(Scheduler):
         self._hold = hold
         self._clock = clock
         self._wakeup = Wakeup(loop, clock, self._advance)
+        slots = self.instances.slots
+        alone = len(slots) == 1 and slots[0].instance.depth > 1 and self._queue.settings.is_trivial
+        self._lone = slots[0] if alone else None
 
     @property
     def pending_count(self) -> int:
@@ -74,24 +76,26 @@ class DynamicScheduler(Scheduler):
         if idle and not queue and not self._hold and not self._policy.delay_ns:
             # PERF: what nothing is waited for with goes to an idle instance without passing through the queue.
             slot = idle.pop()
-            if not self._start(slot, (ticket,), request.batch_size):
+            if not self._hand_over(slot, (ticket,), request.batch_size):
                 self.instances.release(slot)
             return ticket
         if not queue.append(ticket, request.priority, ticket.queue_start, request.timeout_us):
             self._statistics.record_failure(FailureReason.REJECTED, 0)
             raise QueueFull(f"[request id: {request.request_id or '<id_unknown>'}] Exceeds maximum queue size")
         self._statistics.pending += 1
-        if idle:
-            ticket.wait_reason = WaitReason.BATCH_MAY_GROW
-            forming = self._forming
-            if forming is not None and queue.is_last(ticket):
+        forming = self._forming
+        if forming is not None:
+            if queue.is_last(ticket):
                 self._offer(forming, ticket)
             else:
                 self._forming = None
+        if idle:
+            ticket.wait_reason = WaitReason.BATCH_MAY_GROW
             self._advance()
         else:
             ticket.wait_reason = self._busy_reason
             self._arm(None)
+            self._hand_over_early()
         return ticket
 
     def feed(self, slot: InstanceSlot) -> None:
@@ -132,8 +136,25 @@ class DynamicScheduler(Scheduler):
             if not verdict.batch:
                 wake_at = verdict.wake_at
                 break
-            self._dispatch(idle.pop(), verdict.batch)
+            slot = idle.pop()
+            self._dispatch(slot, verdict.batch)
+            self.instances.stand_by(slot)
         self._arm(wake_at)
+        self._hand_over_early()
+
+    def _hand_over_early(self) -> None:
+        """Give a lone busy instance its next batch when that is complete: nothing that comes would change it.
+
+        PERF: the instance then need not wait for the loop, which has the answers of a whole batch to send.
+        """
+        slot = self._lone
+        if slot is None or not self._queue or not 0 < len(slot.batches) < slot.instance.depth:
+            return
+        forming = self._forming
+        if forming is None:
+            forming = self._forming = self._form()
+        if forming.closed:
+            self._dispatch(slot, forming.decide(self._clock()).batch)
 
     def _expire(self) -> None:
         """Answer the requests whose time is up; those that are served all the same have a new place."""
@@ -163,26 +184,22 @@ class DynamicScheduler(Scheduler):
             forming.offer(ticket, request.batch_size, self._key(request), ticket.queue_start)
 
     def _dispatch(self, slot: InstanceSlot, tickets: Sequence[Ticket]) -> None:
-        """Have an instance execute requests of the queue."""
+        """Have an instance execute requests of the queue, or keep them until it is done with what it has."""
         self._forming = None
         rows = 0
         for ticket in tickets:
             self._queue.remove(ticket)
             rows += ticket.request.batch_size
-        self._statistics.pending -= len(tickets)
-        if not self._start(slot, tickets, rows):
-            self.instances.stand_by(slot)
+        if not slot.batches:
+            self._statistics.pending -= len(tickets)
+        self._hand_over(slot, tickets, rows)
 
-    def _start(self, slot: InstanceSlot, tickets: Sequence[Ticket], rows: int) -> bool:
-        """Have an instance, which is not idle any more, execute requests; False where it refuses, which fails them."""
-        self._executing.update(tickets)
-        batch = Batch(tickets, rows)
-        now = monotonic_ns()
-        for ticket in tickets:
-            ticket.start_execution(batch, slot.instance, now)
-            if self._order is not None:
+    def _begin(self, slot: InstanceSlot, batch: Batch, tickets: Sequence[Ticket]) -> None:
+        """Requests execute from now on; their responses have their turn in this order."""
+        super()._begin(slot, batch, tickets)
+        if self._order is not None:
+            for ticket in tickets:
                 ticket.in_turn(self._order)
-        return self.instances.execute(slot, batch)
 
     def _arm(self, wake_at: int | None) -> None:
         """Be woken at the first of a batch's moment and the next deadline."""

@@ -13,7 +13,7 @@ import threading
 from typing import TYPE_CHECKING
 
 from ...backends.api.backend import Batch, LoopInstance, ThreadInstance
-from ...backends.api.errors import BackendFailure, InferError, Internal
+from ...backends.api.errors import BackendFailure, Cancelled, InferError, Internal
 from ...backends.api.response import InferenceResponse
 
 if TYPE_CHECKING:
@@ -29,7 +29,12 @@ CLOSE_TIMEOUT_S = 5.0
 
 
 class ThreadedInstance(LoopInstance):
-    """Runs a :class:`ThreadInstance` on a thread of its own and looks like a loop instance to the scheduler."""
+    """Runs a :class:`ThreadInstance` on a thread of its own and looks like a loop instance to the scheduler.
+
+    While the thread executes a batch, the next one may wait in its queue, so that no time is lost between the two.
+    """
+
+    depth = 2
 
     def __init__(
         self, name: str, instance: ThreadInstance, loop: asyncio.AbstractEventLoop, *, decoupled: bool = False
@@ -94,7 +99,10 @@ class ThreadedInstance(LoopInstance):
     def _execute(self, batch: Batch, done: Callable[[], None]) -> None:
         executions = [_ThreadExecution(execution, self._loop, self._decoupled) for execution in batch.executions]
         local = Batch(executions, batch.rows)
-        error = self._guarded(lambda: self._instance.execute(local))
+        if all(execution.cancelled for execution in executions):
+            error: InferError | None = Cancelled("request was cancelled before it was executed")
+        else:
+            error = self._guarded(lambda: self._instance.execute(local))
         if isinstance(error, BackendFailure):
             facts = {"request_id": executions[0].request.request_id}
             log.error("instance '%s' failed: %s", self.name, error, exc_info=error.__cause__, extra=facts)

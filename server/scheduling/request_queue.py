@@ -50,6 +50,11 @@ class QueueSettings:
     default_policy: QueuePolicy = QueuePolicy()
     policies: Mapping[int, QueuePolicy] | None = None
 
+    @property
+    def is_trivial(self) -> bool:
+        """Whether requests leave in the order in which they came, and none before its time."""
+        return not self.levels and self.default_policy == QueuePolicy()
+
     def level(self, priority: int) -> int:
         """The level of a request: its own where there is one of that number, else the default."""
         if not self.levels:

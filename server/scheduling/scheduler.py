@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import logging
 from abc import ABC, abstractmethod
+from time import monotonic_ns
 from typing import TYPE_CHECKING
 
+from ...backends.api.backend import Batch
 from ...backends.api.errors import Cancelled, InferError, Internal, Unavailable
 from .pool import InstancePool, PoolOptions, fail_open
 from .ticket import Phase, Ticket, WaitReason
@@ -17,7 +19,7 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable, Mapping, Sequence
 
-    from ...backends.api.backend import Batch, LoopInstance
+    from ...backends.api.backend import LoopInstance
     from ...backends.api.request import InferenceRequest
     from ...backends.api.response import InferenceResponse
     from ..observe.statistics import ModelStatistics
@@ -45,6 +47,8 @@ class Scheduler(ABC):
         self._loop = loop
         self._decoupled = decoupled
         self._executing: set[Ticket] = set()
+        self._early: set[Ticket] = set()
+        """Those of ``_executing`` that an instance was handed before it was free: to the world they still wait."""
         self._drained: list[asyncio.Future[None]] = []
         self.instances = InstancePool(instances, loop, self, options)
 
@@ -88,6 +92,9 @@ class Scheduler(ABC):
     def finished(self, ticket: Ticket) -> None:
         """A ticket has its final response."""
         self._executing.discard(ticket)
+        if ticket in self._early:
+            self._early.remove(ticket)
+            self._statistics.pending -= 1
         if self._drained and not self.in_flight:
             waiters, self._drained = self._drained, []
             for waiter in waiters:
@@ -102,10 +109,17 @@ class Scheduler(ABC):
     # Instances
 
     def batch_done(self, slot: InstanceSlot, batch: Batch) -> None:
-        """An instance is done with a batch: count it, and leave none of its requests open."""
+        """An instance is done with a batch: count it, leave none of its requests open, and begin the next one."""
         _record(self._statistics, batch)
         if not self._decoupled and not self._executing.isdisjoint(batch.executions):
             fail_open(batch, Internal(f"instance '{slot.name}' returned without a response to this request"))
+        if slot.batches:
+            following = slot.batches[0]
+            waited = [each for each in following.executions if isinstance(each, Ticket) and each in self._early]
+            self._early.difference_update(waited)
+            self._statistics.pending -= len(waited)
+            self._begin(slot, following, waited)
+            self.instances.first_begins(slot)
 
     def no_instance(self, error: InferError) -> None:
         """The last ready instance is gone: what waits for one fails."""
@@ -148,6 +162,27 @@ class Scheduler(ABC):
         if not self.instances.any_ready:
             raise Unavailable(f"model '{request.model_name}' has no instance that is ready: {self.instances.reason}")
         return Ticket(request, self._statistics, self, on_response, decoupled=self._decoupled)
+
+    def _hand_over(self, slot: InstanceSlot, tickets: Sequence[Ticket], rows: int) -> bool:
+        """Have an instance execute requests: now, or when it is done with what it has.
+
+        False where it refuses them, which answers them.
+        """
+        batch = Batch(tickets, rows)
+        self._executing.update(tickets)
+        if slot.batches:
+            self._early.update(tickets)
+            for ticket in tickets:
+                ticket.hand_over(batch, slot.instance)
+        else:
+            self._begin(slot, batch, tickets)
+        return self.instances.execute(slot, batch)
+
+    def _begin(self, slot: InstanceSlot, batch: Batch, tickets: Sequence[Ticket]) -> None:
+        """Requests execute from now on."""
+        now = monotonic_ns()
+        for ticket in tickets:
+            ticket.start_execution(batch, slot.instance, now)
 
     @property
     def _busy_reason(self) -> WaitReason:

@@ -13,7 +13,7 @@ from infer.backends.api.datatypes import Datatype
 from infer.backends.api.errors import Code, FailureReason, QueueFull
 from infer.backends.api.response import InferenceResponse
 from infer.backends.api.tensor import Tensor
-from infer.server.scheduling.ticket import WaitReason
+from infer.server.scheduling.ticket import Phase, WaitReason
 
 if TYPE_CHECKING:
     from conftest import Bench, MakeBench
@@ -291,6 +291,72 @@ async def test_closing_leaves_no_timer_behind(make_bench: MakeBench) -> None:
     await bench.scheduler.close()
     assert bench.outcomes == {"a": Code.UNAVAILABLE}
     assert bench.scheduler._wakeup._handle is None
+
+
+# Batches handed over early
+
+
+async def test_a_lone_instance_gets_its_next_batch_early_when_that_is_complete(make_bench: MakeBench) -> None:
+    bench = make_bench(depth=2, batching={}, max_batch_size=2)
+    tickets = [bench.submit(name) for name in "abcd"]
+    work = bench.instances[0].work
+    assert [[each.request.request_id for each in batch.executions] for batch, _ in work] == [["a"], ["b", "c"]]
+    assert bench.statistics.pending == 3, "to the world they still wait"
+    bench.instances[0].finish()
+    assert bench.statistics.pending == 1
+    assert tickets[1].phase is Phase.EXECUTING
+    bench.instances[0].finish()
+    bench.instances[0].finish()
+    assert [name for name, _ in bench.answers] == ["a", "b", "c", "d"]
+    assert (bench.statistics.pending, bench.scheduler.in_flight) == (0, 0)
+
+
+async def test_a_batch_that_may_grow_stays_in_the_queue(make_bench: MakeBench) -> None:
+    bench = make_bench(depth=2, batching={}, max_batch_size=3)
+    for name in "abc":
+        bench.submit(name)
+    assert len(bench.instances[0].work) == 1
+    bench.submit("d")
+    assert len(bench.instances[0].work) == 2
+
+
+async def test_a_request_handed_over_early_is_cancelled_as_any_other_that_waits(make_bench: MakeBench) -> None:
+    bench = make_bench(depth=2, batching={}, max_batch_size=2)
+    bench.submit("a")
+    ticket = bench.submit("b")
+    bench.submit("c")
+    ticket.cancel()
+    assert bench.outcomes == {"b": Code.CANCELLED}
+    assert bench.instances[0].cancelled == [ticket]
+    assert bench.statistics.pending == 1
+    bench.instances[0].finish()
+    bench.instances[0].finish()
+    assert bench.outcomes == {"a": None, "b": Code.CANCELLED, "c": None}
+    assert (bench.statistics.pending, bench.scheduler.in_flight) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("instances", "policy"),
+    [(2, {}), (1, {"max_queue_size": 9}), (1, {"default_timeout_microseconds": HOUR_US})],
+    ids=["several instances", "a bounded queue", "a time-out"],
+)
+async def test_nothing_is_handed_over_early_where_waiting_means_something(
+    make_bench: MakeBench, instances: int, policy: dict[str, Any]
+) -> None:
+    bench = make_bench(instances, depth=2, batching={"default_queue_policy": policy}, max_batch_size=2)
+    for number in range(instances + 4):
+        bench.submit(str(number))
+    assert [len(each.work) for each in bench.instances] == [1] * instances
+    assert bench.statistics.pending == 4
+
+
+async def test_a_dying_worker_fails_the_batch_that_it_was_handed_early_too(make_bench: MakeBench) -> None:
+    bench = make_bench(depth=2, batching={}, max_batch_size=2)
+    for name in "abcd":
+        bench.submit(name)
+    bench.instances[0].die("was killed")
+    assert bench.outcomes == dict.fromkeys("abc", Code.INTERNAL) | {"d": Code.UNAVAILABLE}
+    assert (bench.statistics.pending, bench.scheduler.in_flight) == (0, 0)
 
 
 # Order

@@ -124,24 +124,40 @@ async def test_closing_what_was_never_loaded_does_nothing() -> None:
     assert not instance.closed
 
 
-async def test_an_instance_reads_that_its_request_was_cancelled() -> None:
+async def test_an_instance_reads_that_one_of_its_requests_was_cancelled() -> None:
     seen: list[bool] = []
 
     def execute(batch: Batch) -> None:
-        seen.append(batch.executions[0].cancelled)
-        batch.executions[0].send(InferenceResponse())
+        for execution in batch.executions:
+            seen.append(execution.cancelled)
+            execution.send(InferenceResponse())
 
-    instance = Scripted(execute)
-    threaded = ThreadedInstance("m_0_0", instance, asyncio.get_running_loop())
-    execution = Execution()
-    execution.cancelled = True
-    threaded.cancel(execution)
+    threaded = ThreadedInstance("m_0_0", Scripted(execute), asyncio.get_running_loop())
+    cancelled, wanted = Execution(), Execution()
+    cancelled.cancelled = True
+    threaded.cancel(cancelled)
     await threaded.load()
     done = asyncio.Event()
-    threaded.execute(Batch((execution,), 1), done.set)
+    threaded.execute(Batch((cancelled, wanted), 2), done.set)
     await done.wait()
     await threaded.close()
-    assert seen == [True]
+    assert seen == [True, False]
+
+
+async def test_a_batch_that_nobody_waits_for_any_more_is_not_executed() -> None:
+    executed: list[Batch] = []
+    threaded = ThreadedInstance("m_0_0", Scripted(executed.append), asyncio.get_running_loop())
+    execution = Execution()
+    execution.cancelled = True
+    await threaded.load()
+    done = asyncio.Event()
+    batch = Batch((execution,), 1)
+    threaded.execute(batch, done.set)
+    await done.wait()
+    await threaded.close()
+    assert executed == []
+    assert [response.error.code if response.error else None for response in execution.responses] == [Code.CANCELLED]
+    assert batch.compute_end == 0, "it does not count as an execution"
 
 
 async def test_what_is_sent_after_the_final_response_is_given_back_and_not_delivered() -> None:
