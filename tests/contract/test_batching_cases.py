@@ -180,7 +180,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def server(folder: Path) -> Iterator[RunningServer]:
-    running = build(ServerSettings(model_repository=(folder,), http_address="127.0.0.1", http_port=0, metrics_port=0))
+    running = build(
+        ServerSettings(
+            model_repository=(folder,), http_address="127.0.0.1", http_port=0, metrics_port=0, allow_grpc=False
+        )
+    )
     assert running.start() == {}
     yield running
     running.drain(5)
