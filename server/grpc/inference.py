@@ -9,8 +9,8 @@ from ...backends.api.errors import InferError
 from .errors import abort
 from .expansion import expanded, is_heavy
 from .reply import UNARY
-from .transport.methods import BROKEN, start_task
-from .transport.status import StatusCode
+from .transport.methods import start_task
+from .transport.status import BROKEN, StatusCode
 
 if TYPE_CHECKING:
     from ...backends.api.response import InferenceResponse

@@ -92,16 +92,16 @@ class GrpcService:
 
         methods = {
             _path(SERVICE, "ModelInfer"): self._compressed(direct(inference.answer)),
-            _path(SERVICE, "ModelStreamInfer"): self._compressed(streaming("ModelStreamInfer", stream)),
-            _path(reflection.HEALTH, "Check"): unary("Check", self._check_health),
+            _path(SERVICE, "ModelStreamInfer"): self._compressed(streaming(stream)),
+            _path(reflection.HEALTH, "Check"): unary(self._check_health),
         }
         servicer = Servicer(self._engine)
         for name in ANSWERED:
-            methods[_path(SERVICE, name)] = unary(name, answering(servicer, name))
+            methods[_path(SERVICE, name)] = unary(answering(servicer, name))
         for name, instead in NOT_OFFERED.items():
-            methods[_path(SERVICE, name)] = unary(name, not_offered(name, instead))
+            methods[_path(SERVICE, name)] = unary(not_offered(name, instead))
         for service in reflection.REFLECTION:
-            methods[_path(service, "ServerReflectionInfo")] = streaming("ServerReflectionInfo", reflection.serve)
+            methods[_path(service, "ServerReflectionInfo")] = streaming(reflection.serve)
         return methods
 
     def _compressed(self, method: Method) -> Method:

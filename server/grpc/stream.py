@@ -15,7 +15,7 @@ from ...backends.api.errors import InferError, Internal, Unavailable
 from . import reply
 from .expansion import expanded, is_heavy
 from .reply import LAST, MORE
-from .transport.methods import BROKEN
+from .transport.status import BROKEN
 
 if TYPE_CHECKING:
     import asyncio

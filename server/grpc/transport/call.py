@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 from collections import deque
 from typing import TYPE_CHECKING
 
 from . import framing, headers
 from .coding import INLINE, Compression, Deflating, Inflating
-from .status import Abort, StatusCode
+from .status import BROKEN, Abort, StatusCode
 
 if TYPE_CHECKING:
     import asyncio
@@ -15,6 +16,13 @@ if TYPE_CHECKING:
 
     from .connection import Connection
     from .headers import RequestHead
+
+log = logging.getLogger("infer.grpc")
+
+MAX_UNREAD = 4 << 20
+"""Bytes of messages that wait to be read, above which a client is given no room for more."""
+_MESSAGE_COST = 64
+"""Bytes that a message costs besides its own: without them empty ones could wait in any number."""
 
 
 class Call:
@@ -31,6 +39,7 @@ class Call:
         "_inflating",
         "_reader",
         "_timer",
+        "_unread",
         "_unsent",
         "connection",
         "half_closed",
@@ -62,6 +71,7 @@ class Call:
         self.on_room: Callable[[], None] = _nothing
         self.wants_more = True
         """Whether the client is given room to send more than has come."""
+        self._unread = 0
         self.half_closed = False
         self.started = False
         """Whether the headers before the first message have been sent."""
@@ -75,6 +85,11 @@ class Call:
         self._timer: asyncio.TimerHandle | None = None
         if head.timeout_ns is not None:
             self._timer = connection.loop.call_later(head.timeout_ns / 1e9, self._late)
+
+    @property
+    def queued(self) -> int:
+        """Bytes that were sent and are not on their way yet, those that are still to be compressed included."""
+        return self.unsent if self._deflating is None else self.unsent + self._deflating.waiting_bytes
 
     def compress(self, compression: Compression) -> None:
         """Compress the messages of this call from here on; nothing of it may have been sent."""
@@ -96,6 +111,19 @@ class Call:
                     return
         except Abort as exc:
             self.abort(exc.status, exc.details)
+
+    def hold(self, message: bytes | bytearray) -> None:
+        """A message has to wait; too many of them keep the client waiting."""
+        self._unread += len(message) + _MESSAGE_COST
+        if self._unread > MAX_UNREAD:
+            self.wants_more = False
+
+    def release(self, message: bytes | bytearray) -> None:
+        """A message waits no more."""
+        self._unread -= len(message) + _MESSAGE_COST
+        if not self.wants_more and self._unread <= MAX_UNREAD // 2:
+            self.wants_more = True
+            self.connection.streams.refill(self)
 
     def half_close(self) -> None:
         """The client sends nothing more."""
@@ -147,16 +175,24 @@ class Call:
         """End the call at once, with what is still queued dropped, and tell its handler."""
         if self.over:
             return
-        self._unsent.clear()
         self.connection.output.write_end(self, headers.trailers(status, details, alone=not self.started))
-        self._finish()
-        self.on_cancel()
+        self.drop()
+
+    def fail(self, fault: Exception) -> None:
+        """Log a fault of ours, and end the call at once: it is this call's, not the connection's."""
+        log.error("%s failed", self.head.path, exc_info=fault)
+        self.abort(StatusCode.INTERNAL, BROKEN)
 
     def drop(self) -> None:
-        """The client has reset the stream, or the connection is gone."""
-        if not self.over:
-            self._finish()
-            self.on_cancel()
+        """The client has reset the stream, or the connection is gone: tell the handler."""
+        if self.over:
+            return
+        cancel = self.on_cancel
+        self._finish()
+        try:
+            cancel()
+        except Exception:
+            log.exception("%s could not be cancelled", self.head.path)
 
     def start(self) -> None:
         """Send the headers that stand before the first message."""
@@ -204,6 +240,8 @@ class Call:
         self.over = True
         self.unsent = 0
         self._unsent.clear()
+        # A handler knows its call: without these the two, and the messages they hold, go at once.
+        self.on_message, self.on_half_close, self.on_cancel = _ignore, _nothing, _nothing
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

@@ -6,6 +6,7 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from . import framing, headers
+from .framing import TooLarge
 from .status import Abort, StatusCode
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 INLINE = 16 << 10
 """Bytes of a message up to which it is coded on the loop."""
 _INLINE_LIMIT = 1 << 20
-"""What a small message may become there; one that becomes more is a bomb."""
+"""What a small message may become there; a thread goes on with one that becomes more."""
 
 
 class Compression:
@@ -43,16 +44,27 @@ class Inflating:
 
     def take(self, message: Message | None) -> None:
         """A message, or None for the half-close. Raises Abort."""
+        call = self._call
         if self._waiting or (message is not None and message.compressed and len(message.data) > INLINE):
-            self._waiting.append(message)
-            if self._task is None:
-                self._task = self._call.connection.loop.create_task(self._run())
+            self._wait(message)
         elif message is None:
-            self._call.on_half_close()
+            call.on_half_close()
         elif message.compressed:
-            self._call.on_message(framing.inflate(message.data, self._call.head.encoding, _INLINE_LIMIT))
+            try:
+                plain = framing.inflate(message.data, call.head.encoding, _INLINE_LIMIT)
+            except TooLarge:
+                self._wait(message)
+                return
+            call.on_message(plain)
         else:
-            self._call.on_message(message.data)
+            call.on_message(message.data)
+
+    def _wait(self, message: Message | None) -> None:
+        self._waiting.append(message)
+        if message is not None:
+            self._call.hold(message.data)
+        if self._task is None:
+            self._task = self._call.connection.loop.create_task(self._run())
 
     async def _run(self) -> None:
         call, loop = self._call, self._call.connection.loop
@@ -61,29 +73,33 @@ class Inflating:
                 message = self._waiting[0]
                 if message is None:
                     call.on_half_close()
-                elif message.compressed:
+                    return
+                plain = message.data
+                if message.compressed:
                     work = (framing.inflate, message.data, call.head.encoding, framing.MAX_MESSAGE)
                     plain = await loop.run_in_executor(None, *work)
-                    if not call.over:
-                        call.on_message(plain)
-                else:
-                    call.on_message(message.data)
+                if not call.over:
+                    call.release(message.data)
+                    call.on_message(plain)
                 self._waiting.popleft()
         except Abort as exc:
             call.abort(exc.status, exc.details)
+        except Exception as exc:  # noqa: BLE001  it is logged there
+            call.fail(exc)
         finally:
             self._task = None
 
 
 class Deflating:
-    """Compresses what is sent to a client."""
+    """Compresses what is sent to a client. ``waiting_bytes`` of it wait for a thread."""
 
-    __slots__ = ("_call", "_ending", "_task", "_waiting", "compression")
+    __slots__ = ("_call", "_ending", "_task", "_waiting", "compression", "waiting_bytes")
 
     def __init__(self, call: Call, compression: Compression) -> None:
         self.compression = compression
         self._call = call
         self._waiting: deque[bytes] = deque()
+        self.waiting_bytes = 0
         self._ending: tuple[StatusCode, str] | None = None
         self._task: asyncio.Task[None] | None = None
 
@@ -91,6 +107,7 @@ class Deflating:
         """Send a message."""
         if self._waiting or len(message) > INLINE:
             self._waiting.append(message)
+            self.waiting_bytes += len(message)
             if self._task is None:
                 self._task = self._call.connection.loop.create_task(self._run())
         else:
@@ -110,9 +127,12 @@ class Deflating:
             while self._waiting and not call.over:
                 work = (framing.deflate, self._waiting[0], self.compression.encoding, self.compression.level)
                 coded = await loop.run_in_executor(None, *work)
+                self.waiting_bytes -= len(self._waiting[0])
                 if not call.over:
                     call.put(coded, compressed=True)
                 self._waiting.popleft()
+        except Exception as exc:  # noqa: BLE001  it is logged there
+            call.fail(exc)
         finally:
             self._task = None
         if self._ending is not None:

@@ -20,8 +20,11 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("infer.grpc")
 
-MAX_UNREAD_ANSWERS = 10_000
-"""Answers to a client's own frames that may wait for it to read."""
+_LINGER_S = 10.0
+"""How long a client may take to read what is left when its connection ends."""
+_LAST_CALLS_S = 20.0
+"""How long a client may take to answer the ping after which it begins no more calls."""
+_LAST_CALLS = b"leaving\0"
 
 
 class Dispatcher(Protocol):
@@ -55,8 +58,10 @@ class Connection(asyncio.Protocol):
         self._transport = cast("asyncio.Transport", None)
         self._timer: asyncio.TimerHandle | None = None
         """Ends the wait for the preface, then the connection's age, then the grace after it."""
+        self._last_calls: asyncio.TimerHandle | None = None
+        """Ends the wait for a client to notice that it is to go."""
+        self._leaving = False
         self._closing = False
-        self._unread = 0
 
     # asyncio
 
@@ -88,7 +93,9 @@ class Connection(asyncio.Protocol):
         except ProtocolViolation as exc:
             self.shut(exc.code, str(exc))
             return
-        if self._keep_alive is None and self._reader.greeted:
+        if self._keep_alive is not None:
+            self._keep_alive.alive = True
+        elif self._reader.greeted:
             self._greeted()
 
     def pause_writing(self) -> None:
@@ -105,6 +112,8 @@ class Connection(asyncio.Protocol):
         if self._keep_alive is not None:
             self._keep_alive.stop()
         self._stop_timer()
+        if self._last_calls is not None:
+            self._last_calls.cancel()
         self.streams.drop_all()
         self.dispatcher.lost(self)
 
@@ -113,18 +122,20 @@ class Connection(asyncio.Protocol):
     def settings(self, values: dict[int, int]) -> None:
         """The client's settings."""
         # They hold for what is sent behind the acknowledgement.
-        self._answer(frames.frame(frames.SETTINGS, frames.ACK, 0))
+        self.output.write(frames.frame(frames.SETTINGS, frames.ACK, 0))
         self.output.apply(values, self.streams.calls.values())
 
     def ping(self, payload: bytes) -> None:
         """The client wants a sign of life. Raises ProtocolViolation where it wants too many."""
         if self._strikes.too_many(self.loop.time(), calls=bool(self.streams.calls)):
             raise ProtocolViolation(ErrorCode.ENHANCE_YOUR_CALM, "too_many_pings")
-        self._answer(frames.ping(payload, ack=True))
+        self.output.write(frames.ping(payload, ack=True))
 
-    def pong(self) -> None:
+    def pong(self, payload: bytes) -> None:
         """The client has given a sign of life."""
-        if self._keep_alive is not None:
+        if payload == _LAST_CALLS and self._leaving:
+            self.refuse()
+        elif self._keep_alive is not None:
             self._keep_alive.answered()
 
     # Calls
@@ -139,14 +150,30 @@ class Connection(asyncio.Protocol):
     # The end
 
     def go_away(self, message: str = "", grace_s: float = 0.0) -> None:
-        """Take no more calls, and close when the last one is over; after ``grace_s`` (0: never) close all the same."""
-        if self._closing or self.streams.refusing:
+        """Take no more calls, and close when the last one is over; after ``grace_s`` (0: never) close all the same.
+
+        Calls that are on their way are taken still: the client is told, and has noticed when it answers a ping.
+        """
+        if self._closing or self._leaving:
             return
-        self.streams.refusing = True
-        self.output.write(frames.goaway(self.streams.last_id, ErrorCode.NO_ERROR, message))
+        self._leaving = True
         self._stop_timer()
+        if self._keep_alive is None:
+            self._close_behind()
+            return
         if grace_s:
             self._timer = self.loop.call_later(grace_s, self.abort)
+        self.output.write(frames.goaway(frames.STREAM_MASK, ErrorCode.NO_ERROR, message) + frames.ping(_LAST_CALLS))
+        self._last_calls = self.loop.call_later(_LAST_CALLS_S, self.refuse)
+
+    def refuse(self) -> None:
+        """Take no call that begins from now on, whether the client has noticed or not."""
+        if self._closing or self.streams.refusing:
+            return
+        self.streams.refusing = self._leaving = True
+        if self._last_calls is not None:
+            self._last_calls.cancel()
+        self.output.write(frames.goaway(self.streams.last_id, ErrorCode.NO_ERROR))
         if not self.streams.calls:
             self._close_behind()
 
@@ -166,9 +193,12 @@ class Connection(asyncio.Protocol):
 
     def _close_behind(self) -> None:
         """Close when everything is written."""
-        self._closing = True
-        self.output.flush()
-        self._transport.close()
+        if not self._closing:
+            self._closing = True
+            self.output.flush()
+            self._transport.close()
+            self._stop_timer()
+            self._timer = self.loop.call_later(_LINGER_S, self.abort)
 
     def _greeted(self) -> None:
         """The client speaks HTTP/2: its connection may grow old."""
@@ -183,14 +213,7 @@ class Connection(asyncio.Protocol):
             self._timer.cancel()
             self._timer = None
 
-    def _answer(self, frame: bytes) -> None:
-        """Answer a frame. Raises ProtocolViolation where a client asks without reading the answers."""
-        self._unread = 0 if self.output.writable else self._unread + 1
-        if self._unread > MAX_UNREAD_ANSWERS:
-            raise ProtocolViolation(ErrorCode.ENHANCE_YOUR_CALM, "answers are not read")
-        self.output.write(frame)
-
     def _sent(self) -> None:
         self._strikes.sent()
         if self._keep_alive is not None:
-            self._keep_alive.heard()
+            self._keep_alive.sent()

@@ -55,8 +55,8 @@ class ControlSink(Protocol):
         """The client wants a sign of life."""
         ...
 
-    def pong(self) -> None:
-        """The client has given one."""
+    def pong(self, payload: bytes) -> None:
+        """The client has given one; ``payload`` is that of our ping."""
         ...
 
 
@@ -86,6 +86,8 @@ class FrameReader:
             frames.WINDOW_UPDATE: self._window,
             frames.CONTINUATION: self._continuation,
             frames.PUSH_PROMISE: self._push_promise,
+            frames.PRIORITY: self._priority,
+            frames.GOAWAY: self._goaway,
         }
 
     @property
@@ -100,6 +102,8 @@ class FrameReader:
         position, end = 0, len(data)
         if not self._greeted:
             position = self._greet(data)
+            if not position:
+                end = 0
         while position < end:
             if self._content:
                 position = self._take_content(data, position, end)
@@ -115,12 +119,15 @@ class FrameReader:
         self._tail = data[position:]
 
     def _greet(self, data: bytes) -> int:
+        """Behind the preface; 0 until the head of the first frame, which has to be SETTINGS, is there too."""
         preface = frames.PREFACE
         if not data.startswith(preface[: len(data)]):
             raise ProtocolViolation(ErrorCode.PROTOCOL_ERROR, "this is no HTTP/2 client")
-        if len(data) < len(preface):
-            self._tail = data
-            return len(data)
+        if len(data) < len(preface) + frames.HEAD_SIZE:
+            return 0
+        _, kind, flags, _ = frames.read_head(data, len(preface))
+        if kind != frames.SETTINGS or flags & frames.ACK:
+            raise ProtocolViolation(ErrorCode.PROTOCOL_ERROR, "the first frame is not SETTINGS")
         self._greeted = True
         return len(preface)
 
@@ -193,19 +200,23 @@ class FrameReader:
             self._streams.headers(stream_id, block, last=self._last)
 
     def _reset(self, _flags: int, stream_id: int, payload: bytes) -> None:
-        frames.read_window_update(payload)  # an error code is four bytes too
+        frames.check_size(payload, frames.WORD_SIZE, "RST_STREAM")
         self._streams.reset(stream_id)
 
     def _settings(self, flags: int, stream_id: int, payload: bytes) -> None:
         if stream_id:
             raise ProtocolViolation(ErrorCode.PROTOCOL_ERROR, "a SETTINGS frame is on a stream")
-        if not flags & frames.ACK:
+        if flags & frames.ACK:
+            frames.check_size(payload, 0, "SETTINGS ACK")
+        else:
             self._control.settings(frames.read_settings(payload))
 
-    def _ping(self, flags: int, _stream_id: int, payload: bytes) -> None:
-        frames.check_ping(payload)
+    def _ping(self, flags: int, stream_id: int, payload: bytes) -> None:
+        frames.check_size(payload, frames.PING_SIZE, "PING")
+        if stream_id:
+            raise ProtocolViolation(ErrorCode.PROTOCOL_ERROR, "a PING frame is on a stream")
         if flags & frames.ACK:
-            self._control.pong()
+            self._control.pong(payload)
         else:
             self._control.ping(payload)
 
@@ -214,3 +225,14 @@ class FrameReader:
 
     def _push_promise(self, _flags: int, _stream_id: int, _payload: bytes) -> None:
         raise ProtocolViolation(ErrorCode.PROTOCOL_ERROR, "a client cannot push")
+
+    def _priority(self, _flags: int, stream_id: int, payload: bytes) -> None:
+        """Priorities are read past, as RFC 9113 deprecates them."""
+        frames.check_size(payload, frames.PRIORITY_SIZE, "PRIORITY")
+        if not stream_id:
+            raise ProtocolViolation(ErrorCode.PROTOCOL_ERROR, "a PRIORITY frame is on no stream")
+
+    def _goaway(self, _flags: int, stream_id: int, _payload: bytes) -> None:
+        """A client that goes away closes the connection itself when its calls are over."""
+        if stream_id:
+            raise ProtocolViolation(ErrorCode.PROTOCOL_ERROR, "a GOAWAY frame is on a stream")

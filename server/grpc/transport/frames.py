@@ -24,8 +24,9 @@ _HEAD = struct.Struct(">IBI")
 _SETTING = struct.Struct(">HI")
 _WORD = struct.Struct(">I")
 _TWO_WORDS = struct.Struct(">II")
-_PING_SIZE = 8
-_PRIORITY_SIZE = 5
+WORD_SIZE = 4
+PING_SIZE = 8
+PRIORITY_SIZE = 5
 
 
 class Setting(enum.IntEnum):
@@ -93,6 +94,8 @@ def read_settings(payload: bytes) -> dict[int, int]:
     size = values.get(Setting.MAX_FRAME_SIZE, SMALLEST_MAX_FRAME)
     if not SMALLEST_MAX_FRAME <= size <= LARGEST_MAX_FRAME:
         raise ProtocolViolation(ErrorCode.PROTOCOL_ERROR, f"MAX_FRAME_SIZE is {size}, not from 2^14 to 2^24-1")
+    if values.get(Setting.ENABLE_PUSH, 0) > 1:
+        raise ProtocolViolation(ErrorCode.PROTOCOL_ERROR, "ENABLE_PUSH is neither 0 nor 1")
     return values
 
 
@@ -103,8 +106,7 @@ def window_update(stream_id: int, increment: int) -> bytes:
 
 def read_window_update(payload: bytes) -> int:
     """How many bytes more may be sent. Raises ProtocolViolation for a payload of another size."""
-    if len(payload) != _WORD.size:
-        raise ProtocolViolation(ErrorCode.FRAME_SIZE_ERROR, "a WINDOW_UPDATE frame is not 4 bytes long")
+    check_size(payload, WORD_SIZE, "WINDOW_UPDATE")
     return _WORD.unpack(payload)[0] & STREAM_MASK
 
 
@@ -123,10 +125,10 @@ def ping(payload: bytes, *, ack: bool = False) -> bytes:
     return frame(PING, ACK if ack else 0, 0, payload)
 
 
-def check_ping(payload: bytes) -> None:
-    """Raises ProtocolViolation for a PING of another size than 8 bytes."""
-    if len(payload) != _PING_SIZE:
-        raise ProtocolViolation(ErrorCode.FRAME_SIZE_ERROR, "a PING frame is not 8 bytes long")
+def check_size(payload: bytes, size: int, name: str) -> None:
+    """Raises ProtocolViolation for a frame of that name whose payload has another size in bytes."""
+    if len(payload) != size:
+        raise ProtocolViolation(ErrorCode.FRAME_SIZE_ERROR, f"a {name} frame has {len(payload)} bytes, not {size}")
 
 
 def unpadded(payload: bytes, flags: int) -> bytes:
@@ -142,7 +144,7 @@ def header_fragment(payload: bytes, flags: int) -> bytes:
     """The header block, or its first part, in a HEADERS frame. Raises ProtocolViolation."""
     block = unpadded(payload, flags)
     if flags & HAS_PRIORITY:
-        if len(block) < _PRIORITY_SIZE:
+        if len(block) < PRIORITY_SIZE:
             raise ProtocolViolation(ErrorCode.FRAME_SIZE_ERROR, "a HEADERS frame is too short for its priority")
-        block = block[_PRIORITY_SIZE:]
+        block = block[PRIORITY_SIZE:]
     return block

@@ -12,10 +12,16 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 PREFIX_SIZE = 5
+_GROWTH = 4
+"""A buffer is made at most so many times as large as what has come for it: a length alone costs no memory."""
 MAX_MESSAGE = 2**31 - 1
 """The largest message of gRPC in bytes."""
 _PREFIX = struct.Struct(">BI")
 _WINDOW_BITS = {"gzip": 16 + zlib.MAX_WBITS, "deflate": zlib.MAX_WBITS}
+
+
+class TooLarge(Abort):
+    """A message becomes larger than it may when it is decompressed."""
 
 
 class Message(NamedTuple):
@@ -31,11 +37,12 @@ class MessageReader:
     Small messages that come whole are sliced; what comes in parts is copied once, into a buffer of its length.
     """
 
-    __slots__ = ("_body", "_compressed", "_filled", "_prefix")
+    __slots__ = ("_body", "_compressed", "_filled", "_prefix", "_size")
 
     def __init__(self) -> None:
         self._prefix = b""
         self._compressed = False
+        self._size = 0
         self._body: bytearray | None = None
         self._filled = 0
 
@@ -64,15 +71,23 @@ class MessageReader:
                     yield Message(self._compressed, data[start : start + size])
                     start += size
                     continue
-                self._body, self._filled = bytearray(size), 0
+                self._size, self._filled = size, 0
+                self._body = bytearray(min(size, _GROWTH * (stop - start)))
             body = self._body
-            size = min(len(body) - self._filled, stop - start)
-            body[self._filled : self._filled + size] = memoryview(data)[start : start + size]
-            self._filled += size
-            start += size
-            if self._filled == len(body):
+            start = self._fill(body, data, start, stop)
+            if self._filled == self._size:
                 self._body = None
                 yield Message(self._compressed, body)
+
+    def _fill(self, body: bytearray, data: bytes, start: int, stop: int) -> int:
+        """Copy what belongs to the message that has begun; where that ends in ``data``."""
+        filled = self._filled
+        size = min(self._size - filled, stop - start)
+        if filled + size > len(body):
+            body.extend(bytes(min(self._size, _GROWTH * (filled + size)) - len(body)))
+        body[filled : filled + size] = memoryview(data)[start : start + size]
+        self._filled = filled + size
+        return start + size
 
 
 def _checked(flag: int, size: int) -> bool:
@@ -91,19 +106,22 @@ def prefix(size: int, *, compressed: bool = False) -> bytes:
 
 def inflate(data: bytes | bytearray, encoding: str, limit: int) -> bytes:
     """A message that was compressed as ``encoding`` says. Raises Abort. Releases the GIL."""
+    if not encoding:
+        raise Abort(StatusCode.INTERNAL, "a message is compressed, and grpc-encoding does not say how")
     bits = _WINDOW_BITS.get(encoding)
     if bits is None:
-        what = f"'{encoding}'" if encoding else "no grpc-encoding"
-        raise Abort(StatusCode.UNIMPLEMENTED, f"a compressed message names {what}; send gzip, deflate or identity")
+        msg = f"messages compressed as '{encoding}' cannot be read; send gzip, deflate or identity"
+        raise Abort(StatusCode.UNIMPLEMENTED, msg)
     inflater = zlib.decompressobj(bits)
     try:
         plain = inflater.decompress(data, limit)
     except zlib.error as exc:
         raise Abort(StatusCode.INTERNAL, f"a message is not compressed as {encoding}: {exc}") from exc
     if inflater.unconsumed_tail:
-        raise Abort(StatusCode.RESOURCE_EXHAUSTED, f"a message is larger than {limit} bytes when it is decompressed")
-    if not inflater.eof:
-        raise Abort(StatusCode.INTERNAL, f"a message compressed as {encoding} ends too early")
+        raise TooLarge(StatusCode.RESOURCE_EXHAUSTED, f"a message is larger than {limit} bytes when decompressed")
+    if not inflater.eof or inflater.unused_data:
+        what = "ends too early" if not inflater.eof else "has something behind its end"
+        raise Abort(StatusCode.INTERNAL, f"a message compressed as {encoding} {what}")
     return plain
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import hpack
-from hpack.exceptions import HPACKError
+from hpack.exceptions import HPACKError, OversizedHeaderListError
 
 from .frames import ErrorCode, ProtocolViolation
 
@@ -16,10 +16,14 @@ MAX_HEADER_LIST = 64 << 10
 MAX_DETAILS = 6000
 """Bytes of a status' message that are sent: clients take 8 KiB of trailers and fail the call beyond that."""
 _MAX_HEADS = 128
+_MAX_KNOWN = 1024
+"""How many blocks are remembered, and up to which size in bytes."""
 _TIMEOUT = re.compile(rb"([0-9]{1,8})([HMSmun])")
 _UNITS = {b"H": 3_600_000_000_000, b"M": 60_000_000_000, b"S": 1_000_000_000, b"m": 1_000_000, b"u": 1000, b"n": 1}
 _ONE_BYTE = 0x7F
 _CONTENT_TYPE = b"application/grpc"
+_GRPC_TYPES = (b"", b"+", b";")
+"""What may stand behind it: nothing, a format, or parameters."""
 _PLAIN = frozenset(range(0x20, 0x7F)) - {ord("%")}
 _NOT_METADATA = (b":", b"grpc-")
 _TRANSPORT = frozenset({b"te", b"content-type", b"user-agent"})
@@ -61,23 +65,27 @@ class HeaderReader:
         known = self._heads.get(block)
         if known is not None:
             return known
-        before = self._state()
+        count, newest, size = self._table()
         try:
             fields: list[tuple[bytes, bytes]] = self._decoder.decode(block, raw=True)
-        except (HPACKError, UnicodeDecodeError) as exc:
+        except OversizedHeaderListError as exc:
+            raise ProtocolViolation(ErrorCode.ENHANCE_YOUR_CALM, str(exc)) from exc
+        except HPACKError as exc:
             raise ProtocolViolation(ErrorCode.COMPRESSION_ERROR, f"a header block cannot be read: {exc}") from exc
         head = read_fields(fields)
-        if self._state() != before or len(self._heads) >= _MAX_HEADS:
+        now = self._table()
+        # Entries are made anew and held here meanwhile, so a table whose newest one is the same has got none.
+        if now[0] != count or now[1] is not newest or now[2] != size or len(self._heads) >= _MAX_HEADS:
             self._heads.clear()
-        else:
+        elif len(block) <= _MAX_KNOWN:
             self._heads[block] = head
         return head
 
-    def _state(self) -> tuple[Any, ...]:
-        """What is different when an entry was added to the table, or fell out of it."""
+    def _table(self) -> tuple[int, object, int]:
+        """The table's number of entries, its newest one, and its size: one is another when the table has changed."""
         table = self._decoder.header_table
         entries = table.dynamic_entries
-        return (len(entries), id(entries[0]) if entries else 0, table.maxsize)
+        return len(entries), entries[0] if entries else None, table.maxsize
 
 
 def read_fields(fields: list[tuple[bytes, bytes]]) -> RequestHead:
@@ -101,7 +109,8 @@ def read_fields(fields: list[tuple[bytes, bytes]]) -> RequestHead:
             accepted = value
         elif not name.startswith(_NOT_METADATA) and name not in _TRANSPORT:
             metadata.append((name.decode("latin-1"), value.decode("latin-1")))
-    is_grpc = method == b"POST" and content_type.startswith(_CONTENT_TYPE)
+    base, behind = content_type[: len(_CONTENT_TYPE)], content_type[len(_CONTENT_TYPE) :][:1]
+    is_grpc = method == b"POST" and base == _CONTENT_TYPE and behind in _GRPC_TYPES
     readable = frozenset(accepted.decode("latin-1").replace(" ", "").split(","))
     return RequestHead(path.decode("latin-1"), timeout, encoding, tuple(metadata), problem, is_grpc, readable)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
@@ -16,11 +15,6 @@ if TYPE_CHECKING:
 
     Method = Callable[[Call], None]
 
-log = logging.getLogger("infer.grpc")
-
-BROKEN = "internal server error; the server's log has the details"
-MAX_UNREAD = 4 << 20
-"""Bytes of messages that wait for a handler, above which the client is given no room for more."""
 MAX_UNSENT = 1 << 20
 """Bytes that wait for the client, above which :meth:`Context.write` waits too."""
 
@@ -34,19 +28,19 @@ def direct(answer: Callable[[Call, bytes | bytearray], None]) -> Method:
     return open_call
 
 
-def unary(name: str, answer: Callable[[bytes | bytearray], Awaitable[bytes]]) -> Method:
+def unary(answer: Callable[[bytes | bytearray], Awaitable[bytes]]) -> Method:
     """A unary method answered by a coroutine, which is cancelled with the call."""
 
     def begin(call: Call, message: bytes | bytearray) -> None:
         async def run() -> None:
             call.reply(await answer(message))
 
-        start_task(name, call, run())
+        _start(call, run())
 
     return direct(begin)
 
 
-def streaming(name: str, serve: Callable[[Context], Awaitable[None]]) -> Method:
+def streaming(serve: Callable[[Context], Awaitable[None]]) -> Method:
     """A method served by a coroutine that reads and writes messages, and which is cancelled with the call."""
 
     def open_call(call: Call) -> None:
@@ -56,7 +50,7 @@ def streaming(name: str, serve: Callable[[Context], Awaitable[None]]) -> Method:
             await serve(context)
             call.end()
 
-        start_task(name, call, run())
+        _start(call, run())
 
     return open_call
 
@@ -86,21 +80,18 @@ class _Unary:
             return
         try:
             self._answer(self._call, message)
-        except Exception:
-            # A fault of one call must not end its connection.
-            log.exception("%s failed", self._call.head.path)
-            self._call.abort(StatusCode.INTERNAL, BROKEN)
+        except Exception as exc:  # noqa: BLE001  it is logged there
+            self._call.fail(exc)
 
 
 class Context:
     """A call, as the coroutine that serves it sees it."""
 
-    __slots__ = ("_call", "_closed", "_inbox", "_reader", "_unread", "_writer")
+    __slots__ = ("_call", "_closed", "_inbox", "_reader", "_writer")
 
     def __init__(self, call: Call) -> None:
         self._call = call
         self._inbox: deque[bytes | bytearray] = deque()
-        self._unread = 0
         self._closed = False
         self._reader: asyncio.Future[None] | None = None
         self._writer: asyncio.Future[None] | None = None
@@ -121,25 +112,20 @@ class Context:
             self._reader = self._call.connection.loop.create_future()
             await self._reader
         message = self._inbox.popleft()
-        self._unread -= len(message)
-        if not self._call.wants_more and self._unread <= MAX_UNREAD // 2:
-            self._call.wants_more = True
-            self._call.connection.streams.refill(self._call)
+        self._call.release(message)
         return message
 
     async def write(self, message: bytes) -> None:
         """Send a message; waits while the client does not read what was sent before."""
         call = self._call
         call.send(message)
-        while call.unsent > MAX_UNSENT and not call.over:
+        while call.queued > MAX_UNSENT and not call.over:
             self._writer = call.connection.loop.create_future()
             await self._writer
 
     def _take(self, message: bytes | bytearray) -> None:
         self._inbox.append(message)
-        self._unread += len(message)
-        if self._unread > MAX_UNREAD:
-            self._call.wants_more = False
+        self._call.hold(message)
         self._wake()
 
     def _close(self) -> None:
@@ -157,13 +143,13 @@ class Context:
             writer.set_result(None)
 
 
-def start_task(name: str, call: Call, work: Coroutine[Any, Any, None]) -> None:
+def _start(call: Call, work: Coroutine[Any, Any, None]) -> None:
     """Run a call's coroutine in a task that ends with the call, and the call with it."""
-    task = call.connection.loop.create_task(_guarded(name, call, work))
+    task = call.connection.loop.create_task(_guarded(call, work))
     call.on_cancel = task.cancel
 
 
-async def _guarded(name: str, call: Call, work: Coroutine[Any, Any, None]) -> None:
+async def _guarded(call: Call, work: Coroutine[Any, Any, None]) -> None:
     """A call ends in a status whatever happens: the one that was raised, or INTERNAL for a fault of ours."""
     try:
         await work
@@ -172,6 +158,5 @@ async def _guarded(name: str, call: Call, work: Coroutine[Any, Any, None]) -> No
     except asyncio.CancelledError:
         call.abort(StatusCode.CANCELLED, "the call was cancelled")
         raise
-    except Exception:
-        log.exception("%s failed", name)
-        call.abort(StatusCode.INTERNAL, BROKEN)
+    except Exception as exc:  # noqa: BLE001  it is logged there
+        call.fail(exc)

@@ -17,6 +17,11 @@ _AT_ONCE = 256 << 10
 """Bytes that are handed to the transport without waiting for the turn of the loop to end."""
 _JOINED = 64 << 10
 """Up to this size one buffer is cheaper than several without a copy."""
+MAX_UNREAD = 32 << 20
+"""Bytes that may wait for a client to read them. Messages stop long before; answers to a client's frames do not."""
+_FIRST_TABLE = 4096
+_EMPTY_TABLE = b"\x20"
+"""Says that our header blocks use no table, which a client that wants a small one has to be told."""
 _HEADERS = frames.END_HEADERS
 _TRAILERS = frames.END_HEADERS | frames.END_STREAM
 
@@ -27,8 +32,8 @@ class Output:
     :param on_data: called when headers or data go out.
     """
 
-    __slots__ = ("_blocked", "_first_window", "_loop", "_max_frame", "_on_data", "_parts", "_scheduled", "_size",
-                 "_transport", "window", "writable")  # fmt: skip
+    __slots__ = ("_blocked", "_first_window", "_loop", "_max_frame", "_on_data", "_opening", "_parts", "_scheduled",
+                 "_size", "_transport", "window", "writable")  # fmt: skip
 
     def __init__(
         self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop, on_data: Callable[[], None]
@@ -41,6 +46,8 @@ class Output:
         self._scheduled = False
         self._max_frame = frames.SMALLEST_MAX_FRAME
         self._first_window = frames.FIRST_WINDOW
+        self._opening = b""
+        """What every header block begins with."""
         self._blocked: dict[int, Call] = {}
         """Calls that have something to send and may not."""
         self.window: int = frames.FIRST_WINDOW
@@ -64,12 +71,12 @@ class Output:
     def write_headers(self, call: Call, block: bytes) -> None:
         """Send the headers before a call's first message."""
         self._on_data()
-        self.write(frames.frame(frames.HEADERS, _HEADERS, call.id, block))
+        self.write(frames.frame(frames.HEADERS, _HEADERS, call.id, self._opening + block))
 
     def write_end(self, call: Call, block: bytes) -> None:
         """Send the headers that end a call, and let the client send nothing more."""
         self._on_data()
-        self.write(frames.frame(frames.HEADERS, _TRAILERS, call.id, block))
+        self.write(frames.frame(frames.HEADERS, _TRAILERS, call.id, self._opening + block))
         if not call.half_closed:
             self.write(frames.rst_stream(call.id, ErrorCode.NO_ERROR))
 
@@ -91,11 +98,11 @@ class Output:
         self.write(
             b"".join(
                 (
-                    frames.frame(frames.HEADERS, _HEADERS, number, headers.RESPONSE_HEAD),
+                    frames.frame(frames.HEADERS, _HEADERS, number, self._opening + headers.RESPONSE_HEAD),
                     frames.frame_head(frames.DATA, 0, number, size),
                     framing.prefix(len(message)),
                     message,
-                    frames.frame(frames.HEADERS, _TRAILERS, number, headers.OK_TRAILERS),
+                    frames.frame(frames.HEADERS, _TRAILERS, number, self._opening + headers.OK_TRAILERS),
                 )
             )
         )
@@ -106,6 +113,8 @@ class Output:
         while call.unsent:
             size = min(call.unsent, call.window, self.window, self._max_frame)
             if size <= 0 or not self.writable:
+                # Behind the others that wait, so that they take turns.
+                self._blocked.pop(call.id, None)
                 self._blocked[call.id] = call
                 return
             self.window -= size
@@ -145,6 +154,8 @@ class Output:
     def apply(self, values: dict[int, int], calls: Iterable[Call]) -> None:
         """The client's settings. Raises ProtocolViolation for a window that overflows by them."""
         self._max_frame = values.get(frames.Setting.MAX_FRAME_SIZE, self._max_frame)
+        if values.get(frames.Setting.HEADER_TABLE_SIZE, _FIRST_TABLE) < _FIRST_TABLE:
+            self._opening = _EMPTY_TABLE
         first = values.get(frames.Setting.INITIAL_WINDOW_SIZE, self._first_window)
         change, self._first_window = first - self._first_window, first
         if change:
@@ -195,3 +206,5 @@ class Output:
             self._transport.write(b"".join(parts))
         else:
             self._transport.writelines(parts)
+        if not self.writable and self._transport.get_write_buffer_size() > MAX_UNREAD:
+            self._transport.abort()

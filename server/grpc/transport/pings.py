@@ -47,12 +47,14 @@ class PingStrikes:
 class KeepAlive:
     """Pings a client that has been silent for a while, and gives it up when it does not answer."""
 
-    __slots__ = ("_connection", "_limits", "_timer", "_unanswered")
+    __slots__ = ("_connection", "_limits", "_timer", "_unanswered", "alive")
 
     def __init__(self, connection: Connection, limits: ConnectionLimits) -> None:
         self._connection = connection
         self._limits = limits
         self._unanswered = 0
+        self.alive = True
+        """Whether anything came since the last ping."""
         self._timer: asyncio.TimerHandle | None = None
         self._wait()
 
@@ -60,8 +62,8 @@ class KeepAlive:
         """The client has answered a ping."""
         self._wait()
 
-    def heard(self) -> None:
-        """Data went out or came in: pings may be sent again."""
+    def sent(self) -> None:
+        """Headers or data went out: pings may be sent again."""
         self._unanswered = 0
 
     def stop(self) -> None:
@@ -81,5 +83,13 @@ class KeepAlive:
             self._wait()
             return
         self._unanswered += 1
+        self.alive = False
         self._connection.output.write(ping(_PAYLOAD))
-        self._timer = self._connection.loop.call_later(limits.keepalive_timeout_s, self._connection.abort)
+        self._timer = self._connection.loop.call_later(limits.keepalive_timeout_s, self._give_up)
+
+    def _give_up(self) -> None:
+        # An answer may stand behind much else that the client sends.
+        if self.alive:
+            self._wait()
+        else:
+            self._connection.abort()

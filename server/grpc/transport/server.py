@@ -57,7 +57,7 @@ class GrpcServer:
         return name[0], name[1]
 
     def stop_accepting(self) -> None:
-        """Take no more connections, and no more calls on those that there are; calls under way go on."""
+        """Take no more connections, and tell the clients of those that there are to begin no more calls on them."""
         if self._server is not None:
             self._server.close()
         for connection in tuple(self._connections):
@@ -66,6 +66,8 @@ class GrpcServer:
     async def stop(self, grace_s: float) -> None:
         """Stop; calls under way have ``grace_s`` to end, then they are cut."""
         self.stop_accepting()
+        for connection in tuple(self._connections):
+            connection.refuse()
         if self._connections:
             self._idle = self._loop.create_future()
             await asyncio.wait((self._idle,), timeout=grace_s)
@@ -93,7 +95,10 @@ class GrpcServer:
         elif method is None:
             call.abort(StatusCode.UNIMPLEMENTED, f"Method not found: {head.path}")
         else:
-            method(call)
+            try:
+                method(call)
+            except Exception as exc:  # noqa: BLE001  it is logged there
+                call.fail(exc)
 
     def joined(self, connection: Connection) -> None:
         """A connection is there."""

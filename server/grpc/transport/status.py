@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import enum
 
+BROKEN = "internal server error; the server's log has the details"
+"""What a client is told of a fault of ours."""
+
 
 class StatusCode(enum.IntEnum):
     """How a call ended."""

@@ -13,10 +13,11 @@ from .status import StatusCode
 
 if TYPE_CHECKING:
     from .connection import Connection
+    from .headers import RequestHead
     from .limits import ConnectionLimits
 
 MAX_RESETS = 2000
-"""Calls that a client may begin and reset within a second."""
+"""Calls that a client may begin and reset, or have reset by what it does wrong, within a second."""
 _REPORTED = 1 << 30
 """Bytes received on the connection after which the client is given room for as many again."""
 
@@ -43,12 +44,11 @@ class Streams:
     def headers(self, stream_id: int, block: bytes, *, last: bool) -> None:
         """A call begins, or a client's trailers end its side of one."""
         head = self._headers.read(block)
-        if stream_id <= self.last_id:
-            if stream_id in self.calls:
-                self.half_close(stream_id)
-            return
         if not stream_id % 2:
             raise ProtocolViolation(ErrorCode.PROTOCOL_ERROR, f"stream {stream_id} is not a client's")
+        if stream_id <= self.last_id:
+            self._trailers(stream_id, head, last=last)
+            return
         if self.refusing:
             return
         self.last_id = stream_id
@@ -57,12 +57,28 @@ class Streams:
             output.write(frames.rst_stream(stream_id, ErrorCode.REFUSED_STREAM))
             return
         call = self.calls[stream_id] = Call(self._connection, stream_id, head, output.first_window)
+        call.half_closed = last
         if head.problem:
             call.abort(StatusCode.INTERNAL, head.problem)
         else:
             self._connection.dispatcher.open(call)
-        if last and not call.over:
+        if last:
             call.half_close()
+
+    def _trailers(self, stream_id: int, head: RequestHead, *, last: bool) -> None:
+        """Headers for a stream that has begun can only end the client's side of it."""
+        call = self.calls.get(stream_id)
+        if head.path:
+            msg = f"stream {stream_id} is begun again, or behind stream {self.last_id}"
+            raise ProtocolViolation(ErrorCode.PROTOCOL_ERROR, msg)
+        if call is None:
+            return
+        if call.half_closed:
+            raise ProtocolViolation(ErrorCode.STREAM_CLOSED, f"headers came for stream {stream_id} after its end")
+        if last:
+            call.half_close()
+        else:
+            self._break(call, ErrorCode.PROTOCOL_ERROR)
 
     def flow(self, stream_id: int, size: int) -> None:
         """Count what comes; calls that read get room for as much again."""
@@ -71,10 +87,8 @@ class Streams:
         if self._received >= _REPORTED:
             output.write(frames.window_update(0, self._received))
             self._received = 0
-        call = self.calls.get(stream_id)
+        call = self._known(stream_id)
         if call is None:
-            if stream_id > self.last_id and not self.refusing:
-                raise ProtocolViolation(ErrorCode.PROTOCOL_ERROR, f"data came for stream {stream_id}, which is idle")
             return
         if call.half_closed:
             raise ProtocolViolation(ErrorCode.STREAM_CLOSED, f"data came for stream {stream_id} after its end")
@@ -104,15 +118,8 @@ class Streams:
 
     def reset(self, stream_id: int) -> None:
         """A client ends a call."""
-        if not stream_id:
-            raise ProtocolViolation(ErrorCode.PROTOCOL_ERROR, "the connection cannot be reset as a stream")
-        now = monotonic()
-        if now - self._resets_since > 1:
-            self._resets, self._resets_since = 0, now
-        self._resets += 1
-        if self._resets > MAX_RESETS:
-            raise ProtocolViolation(ErrorCode.ENHANCE_YOUR_CALM, "too many streams are opened and reset")
-        call = self.calls.get(stream_id)
+        call = self._known(stream_id)
+        self._count_reset()
         if call is not None:
             call.drop()
 
@@ -120,13 +127,39 @@ class Streams:
         """A client lets us send more."""
         output = self._connection.output
         if not stream_id:
-            if not increment or not output.widen(None, increment):
+            if not increment:
+                raise ProtocolViolation(ErrorCode.PROTOCOL_ERROR, "a window cannot grow by 0")
+            if not output.widen(None, increment):
                 raise ProtocolViolation(ErrorCode.FLOW_CONTROL_ERROR, f"a window cannot grow by {increment}")
             return
+        call = self._known(stream_id)
+        if call is None:
+            return
+        if not increment:
+            self._break(call, ErrorCode.PROTOCOL_ERROR)
+        elif not output.widen(call, increment):
+            self._break(call, ErrorCode.FLOW_CONTROL_ERROR)
+
+    def _known(self, stream_id: int) -> Call | None:
+        """The call of a stream, None for one that is over. Raises ProtocolViolation for one that never began."""
         call = self.calls.get(stream_id)
-        if call is not None and (not increment or not output.widen(call, increment)):
-            call.drop()
-            output.write(frames.rst_stream(stream_id, ErrorCode.FLOW_CONTROL_ERROR))
+        if call is None and (not stream_id % 2 or (stream_id > self.last_id and not self.refusing)):
+            raise ProtocolViolation(ErrorCode.PROTOCOL_ERROR, f"a frame came for stream {stream_id}, which is idle")
+        return call
+
+    def _break(self, call: Call, code: ErrorCode) -> None:
+        """End a call whose client broke the protocol on its stream alone."""
+        self._connection.output.write(frames.rst_stream(call.id, code))
+        call.drop()
+        self._count_reset()
+
+    def _count_reset(self) -> None:
+        now = monotonic()
+        if now - self._resets_since > 1:
+            self._resets, self._resets_since = 0, now
+        self._resets += 1
+        if self._resets > MAX_RESETS:
+            raise ProtocolViolation(ErrorCode.ENHANCE_YOUR_CALM, "too many streams are opened and reset")
 
     def forget(self, call: Call) -> None:
         """A call is over."""
