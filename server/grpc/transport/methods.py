@@ -35,7 +35,7 @@ def unary(answer: Callable[[bytes | bytearray], Awaitable[bytes]]) -> Method:
         async def run() -> None:
             call.reply(await answer(message))
 
-        _start(call, run())
+        _start(call, run)
 
     return direct(begin)
 
@@ -50,7 +50,7 @@ def streaming(serve: Callable[[Context], Awaitable[None]]) -> Method:
             await serve(context)
             call.end()
 
-        _start(call, run())
+        _start(call, run)
 
     return open_call
 
@@ -143,16 +143,16 @@ class Context:
             writer.set_result(None)
 
 
-def _start(call: Call, work: Coroutine[Any, Any, None]) -> None:
+def _start(call: Call, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
     """Run a call's coroutine in a task that ends with the call, and the call with it."""
     task = call.connection.loop.create_task(_guarded(call, work))
     call.on_cancel = task.cancel
 
 
-async def _guarded(call: Call, work: Coroutine[Any, Any, None]) -> None:
+async def _guarded(call: Call, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
     """A call ends in a status whatever happens: the one that was raised, or INTERNAL for a fault of ours."""
     try:
-        await work
+        await work()
     except Abort as exc:
         call.end(exc.status, exc.details)
     except asyncio.CancelledError:
