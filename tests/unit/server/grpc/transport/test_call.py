@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import struct
 import weakref
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -143,15 +143,32 @@ def test_a_cancel_that_fails_is_logged_and_the_others_are_still_told(
     assert "/t/Hold could not be cancelled" in caplog.text
 
 
-def test_a_call_that_is_over_is_freed_at_once(peer: Peer, served: Served) -> None:
+class Handler:
+    """Knows its call, as handlers do."""
+
+    def __init__(self, call: Call) -> None:
+        self.call = call
+        call.on_message, call.on_cancel = self.take, self.cancel
+
+    def take(self, _message: bytes | bytearray) -> None: ...
+
+    def cancel(self) -> None: ...
+
+
+@pytest.mark.parametrize("end", ["answer", "cancel", "time"])
+def test_a_call_that_is_over_is_freed_at_once_with_its_handler(end: str, peer: Peer, served: Served) -> None:
     gc.disable()
     try:
-        call = hold(peer, served, 1)
-        served.held.clear()
-        found: Any = weakref.ref(call)
-        served.on_loop(lambda: call.reply(b"y"))
-        del call
-        assert peer.answer(1).message == b"y"
+        hold(peer, served, 1, ("grpc-timeout", "5m" if end == "time" else "20S"))
+        found = weakref.ref(Handler(served.held[0])) if end != "time" else weakref.ref(served.held[0].on_cancel)
+        if end == "answer":
+            served.on_loop(lambda: served.held.pop().reply(b"y"))
+        elif end == "cancel":
+            served.held.clear()
+            peer.frame(frames.RST_STREAM, 0, 1, CANCEL)
+        else:
+            served.held.clear()
+            assert peer.answer(1).status == 4
         peer.settle()
         assert found() is None
     finally:
@@ -169,4 +186,4 @@ def test_what_waits_is_counted_in_bytes_and_gives_room_when_half_of_it_is_read(s
             found.append(call.wants_more)
         return found
 
-    assert served.on_loop(run) == [True, True, True, False, False, True, True]
+    assert served.on_loop(run) == [True, True, True, False, False, False, True]
