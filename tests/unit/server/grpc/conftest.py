@@ -79,7 +79,8 @@ class Stream:
 
     def __init__(self, door: DoorUnderTest, *metadata: tuple[str, str]) -> None:
         self._requests: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
-        self.channel = door.channel()
+        # A client that does not measure the connection takes no more ahead of its reader than the first window.
+        self.channel = door.channel(**{"http2.bdp_probe": 0})
         method = self.channel.stream_stream(f"/{SERVICE}/ModelStreamInfer")
         self.call: Any = method(iter(self._requests.get, None), metadata=metadata, timeout=TIMEOUT_S)
 
