@@ -69,7 +69,7 @@ class Connection(asyncio.Protocol):
         """Say hello."""
         limits = self._limits
         self._transport = cast("asyncio.Transport", transport)
-        self.output = Output(self._transport, self.loop, self._sent)
+        self.output = Output(self._transport, self.loop)
         self.output.write(
             frames.settings_frame(
                 {
@@ -127,7 +127,7 @@ class Connection(asyncio.Protocol):
 
     def ping(self, payload: bytes) -> None:
         """The client wants a sign of life. Raises ProtocolViolation where it wants too many."""
-        if self._strikes.too_many(self.loop.time(), calls=bool(self.streams.calls)):
+        if self._strikes.too_many(self.loop.time(), self.output.data_count, calls=bool(self.streams.calls)):
             raise ProtocolViolation(ErrorCode.ENHANCE_YOUR_CALM, "too_many_pings")
         self.output.write(frames.ping(payload, ack=True))
 
@@ -212,8 +212,3 @@ class Connection(asyncio.Protocol):
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-
-    def _sent(self) -> None:
-        self._strikes.sent()
-        if self._keep_alive is not None:
-            self._keep_alive.sent()

@@ -21,21 +21,23 @@ _IDLE_INTERVAL_S = 7200.0
 class PingStrikes:
     """Counts a client's pings that come too soon after one another with nothing sent to it in between. Pure."""
 
-    __slots__ = ("_last", "_limits", "_strikes")
+    __slots__ = ("_data_count", "_last", "_limits", "_strikes")
 
     def __init__(self, limits: ConnectionLimits) -> None:
         self._limits = limits
         self._last = -math.inf
         self._strikes = 0
+        self._data_count = 0
 
-    def sent(self) -> None:
-        """Headers or data went out: a ping may follow them."""
-        self._last = -math.inf
-        self._strikes = 0
+    def too_many(self, now: float, data_count: int, *, calls: bool) -> bool:
+        """Whether the ping that comes at ``now`` is one too many.
 
-    def too_many(self, now: float, *, calls: bool) -> bool:
-        """Whether the ping that comes at ``now`` is one too many; ``calls`` says whether any are under way."""
+        :param data_count: goes up with what is sent.
+        :param calls: whether any are under way.
+        """
         limits = self._limits
+        if data_count != self._data_count:
+            self._data_count, self._last, self._strikes = data_count, -math.inf, 0
         interval = limits.min_ping_interval_s if calls or limits.keepalive_without_calls else _IDLE_INTERVAL_S
         soon = now - self._last < interval
         self._last = now
@@ -47,12 +49,13 @@ class PingStrikes:
 class KeepAlive:
     """Pings a client that has been silent for a while, and gives it up when it does not answer."""
 
-    __slots__ = ("_connection", "_limits", "_timer", "_unanswered", "alive")
+    __slots__ = ("_connection", "_data_count", "_limits", "_timer", "_unanswered", "alive")
 
     def __init__(self, connection: Connection, limits: ConnectionLimits) -> None:
         self._connection = connection
         self._limits = limits
         self._unanswered = 0
+        self._data_count = 0
         self.alive = True
         """Whether anything came since the last ping."""
         self._timer: asyncio.TimerHandle | None = None
@@ -61,10 +64,6 @@ class KeepAlive:
     def answered(self) -> None:
         """The client has answered a ping."""
         self._wait()
-
-    def sent(self) -> None:
-        """Headers or data went out: pings may be sent again."""
-        self._unanswered = 0
 
     def stop(self) -> None:
         """No more pings."""
@@ -78,6 +77,9 @@ class KeepAlive:
 
     def _ping(self) -> None:
         limits = self._limits
+        data_count = self._connection.output.data_count
+        if data_count != self._data_count:
+            self._data_count, self._unanswered = data_count, 0
         idle = not self._connection.streams.calls and not limits.keepalive_without_calls
         if idle or 0 < limits.max_pings_without_data <= self._unanswered:
             self._wait()
