@@ -16,8 +16,11 @@ if TYPE_CHECKING:
     from .headers import RequestHead
     from .limits import ConnectionLimits
 
-MAX_RESETS = 2000
-"""Calls that a client may begin and reset, or have reset by what it does wrong, within a second."""
+MAX_RESETS = 5000
+"""Calls that a client may reset, or have reset by what it does wrong, within a second.
+
+More than may be under way at once, as all of them may run out of time together.
+"""
 _REPORTED = 1 << 30
 """Bytes received on the connection after which the client is given room for as many again."""
 

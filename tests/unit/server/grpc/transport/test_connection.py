@@ -116,7 +116,7 @@ def test_calls_under_way_end_before_an_old_connection(serve: Callable[..., Serve
 
 
 def test_the_grace_of_an_old_connection_ends_its_calls(serve: Callable[..., Served]) -> None:
-    served = serve(max_age_s=0.02, max_age_grace_s=0.02)
+    served = serve(max_age_s=0.3, max_age_grace_s=0.02)
     with Peer(served.port) as peer:
         peer.open(1, "/t/Hold")
         peer.message(1, b"", last=True)
