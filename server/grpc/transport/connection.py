@@ -166,14 +166,14 @@ class Connection(asyncio.Protocol):
         self.output.write(frames.goaway(frames.STREAM_MASK, ErrorCode.NO_ERROR, message) + frames.ping(_LAST_CALLS))
         self._last_calls = self.loop.call_later(_LAST_CALLS_S, self.refuse)
 
-    def refuse(self) -> None:
+    def refuse(self, message: str = "") -> None:
         """Take no call that begins from now on, whether the client has noticed or not."""
         if self._closing or self.streams.refusing:
             return
         self.streams.refusing = self._leaving = True
         if self._last_calls is not None:
             self._last_calls.cancel()
-        self.output.write(frames.goaway(self.streams.last_id, ErrorCode.NO_ERROR))
+        self.output.write(frames.goaway(self.streams.last_id, ErrorCode.NO_ERROR, message))
         if not self.streams.calls:
             self._close_behind()
 

@@ -57,17 +57,15 @@ class GrpcServer:
         return name[0], name[1]
 
     def stop_accepting(self) -> None:
-        """Take no more connections, and tell the clients of those that there are to begin no more calls on them."""
+        """Take no more connections, and no more calls on those that there are; calls under way go on."""
         if self._server is not None:
             self._server.close()
         for connection in tuple(self._connections):
-            connection.go_away("shutdown")
+            connection.refuse("shutdown")
 
     async def stop(self, grace_s: float) -> None:
         """Stop; calls under way have ``grace_s`` to end, then they are cut."""
         self.stop_accepting()
-        for connection in tuple(self._connections):
-            connection.refuse()
         if self._connections:
             self._idle = self._loop.create_future()
             await asyncio.wait((self._idle,), timeout=grace_s)

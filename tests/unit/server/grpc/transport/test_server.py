@@ -59,13 +59,13 @@ def test_a_server_that_stops_accepting_ends_idle_connections_and_lets_calls_end(
     idle.settle()
     served.on_loop(served.server.stop_accepting)
     assert raw.is_closed()
-    for peer in (idle, busy):
-        assert peer.goaway() == (2**31 - 1, ErrorCode.NO_ERROR, "shutdown")
-        peer.frame(frames.PING, frames.ACK, 0, peer.until(frames.PING).payload)
+    assert idle.goaway() == (0, ErrorCode.NO_ERROR, "shutdown")
     assert idle.is_closed()
+    assert busy.goaway() == (1, ErrorCode.NO_ERROR, "shutdown")
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection(("127.0.0.1", served.port))
-    assert busy.goaway()[0] == 1
+    busy.open(3, "/t/Echo", last=True)
+    assert not [found for found in busy.settle() if found.stream == 3]
     served.on_loop(lambda: served.held[0].reply(b"done"))
     assert busy.answer(1).message == b"done"
     assert busy.is_closed()
