@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import logging
+import functools
 from typing import TYPE_CHECKING
 
 from ...backends.api.errors import InferError
@@ -10,7 +10,6 @@ from .errors import abort
 from .expansion import expanded, is_heavy
 from .reply import UNARY
 from .transport.methods import start_task
-from .transport.status import BROKEN, StatusCode
 
 if TYPE_CHECKING:
     from ...backends.api.response import InferenceResponse
@@ -18,8 +17,6 @@ if TYPE_CHECKING:
     from .codec import Decoded
     from .requests import RequestReader
     from .transport.call import Call
-
-log = logging.getLogger("infer.grpc")
 
 
 class Inference:
@@ -32,7 +29,7 @@ class Inference:
     def answer(self, call: Call, data: bytes | bytearray) -> None:
         """Hand the request in; its response ends the call, and the end of the call cancels it."""
         if is_heavy(data):
-            start_task("ModelInfer", call, self._answer_heavy(call, data))
+            start_task(call, functools.partial(self._answer_heavy, call, data))
         else:
             self._answer(call, data)
 
@@ -73,10 +70,8 @@ def _reply(call: Call, decoded: Decoded, response: InferenceResponse) -> None:
         call.reply(writer.write(response, decoded.request.request_id, decoded.classes, UNARY, decoded.replies))
     except InferError as error:
         _fail(call, error)
-    except Exception:
-        # A fault of ours must not reach the scheduler that delivers the response.
-        log.exception("ModelInfer failed")
-        call.end(StatusCode.INTERNAL, BROKEN)
+    except Exception as exc:  # noqa: BLE001  logged there; it must not reach the scheduler that delivers the response
+        call.fail(exc)
 
 
 def _fail(call: Call, error: InferError) -> None:

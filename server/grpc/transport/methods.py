@@ -35,7 +35,7 @@ def unary(answer: Callable[[bytes | bytearray], Awaitable[bytes]]) -> Method:
         async def run() -> None:
             call.reply(await answer(message))
 
-        _start(call, run)
+        start_task(call, run)
 
     return direct(begin)
 
@@ -50,7 +50,7 @@ def streaming(serve: Callable[[Context], Awaitable[None]]) -> Method:
             await serve(context)
             call.end()
 
-        _start(call, run)
+        start_task(call, run)
 
     return open_call
 
@@ -143,7 +143,7 @@ class Context:
             writer.set_result(None)
 
 
-def _start(call: Call, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+def start_task(call: Call, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
     """Run a call's coroutine in a task that ends with the call, and the call with it."""
     task = call.connection.loop.create_task(_guarded(call, work))
     call.on_cancel = task.cancel
