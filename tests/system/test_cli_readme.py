@@ -53,7 +53,7 @@ def test_the_start_page_is_what_up_prints(samples: ServerProcess, root: Path) ->
     shown = [line.split() for line in page[page.index("MODEL  ") : page.index("\n\nDOOR")].splitlines()]
     printed = [line.split() for line in samples.lines]
     # The page is that of `make up`, which installs no PyTorch; the tests have it.
-    assert shown.pop(3)[:2] == ["digits_torch", "UNAVAILABLE"]
+    assert shown.pop(3)[:3] == ["digits_torch", "-", "UNAVAILABLE"]
     assert ["digits_torch", "1", "READY"] in printed
     assert [row for row in shown if row not in printed] == []
 

@@ -128,6 +128,35 @@ def test_the_framing_of_bytes_is_checked(buffer: bytes, sentence: str) -> None:
     assert sentence in refusal(signature(TEXT), {"TEXT": raw((1, 2), buffer, Datatype.BYTES)})
 
 
+MANY = 200
+WORDS = [b"ab"] * MANY
+MIXED = [b"a" * (number % 5) for number in range(MANY)]
+
+
+def framed(elements: list[bytes]) -> bytes:
+    return b"".join(len(element).to_bytes(4, "little") + element for element in elements)
+
+
+@pytest.mark.parametrize("elements", [WORDS, MIXED, [b""] * MANY], ids=["one length", "many lengths", "no length"])
+def test_many_elements_are_counted(elements: list[bytes]) -> None:
+    text = TensorSpec("TEXT", Datatype.BYTES, (-1,))
+    good = framed(elements)
+    signature(text).check(InferenceRequest("m", {"TEXT": raw((1, MANY), good, Datatype.BYTES)}))
+    for shape, buffer, sentence in (
+        ((1, MANY + 1), good, f"expected {MANY + 1} string elements"),
+        ((1, MANY - 1), good, f"unexpected number of string elements {MANY}"),
+        ((1, MANY), good[:-1], "incomplete string"),
+    ):
+        assert sentence in refusal(signature(text), {"TEXT": raw(shape, buffer, Datatype.BYTES)})
+
+
+def test_one_wrong_length_among_many_right_ones_is_found() -> None:
+    text = TensorSpec("TEXT", Datatype.BYTES, (-1,))
+    broken = bytearray(framed(WORDS))
+    broken[6 * 100] = 3
+    assert "string" in refusal(signature(text), {"TEXT": raw((1, MANY), bytes(broken), Datatype.BYTES)})
+
+
 def test_elements_of_no_length_are_elements() -> None:
     signature(TEXT).check(InferenceRequest("m", {"TEXT": raw((1, 2), b"\0" * 8, Datatype.BYTES)}))
 
