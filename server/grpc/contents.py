@@ -13,9 +13,11 @@ from ...backends.api.errors import InvalidArgument
 from .wire_format import read_length
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Sequence
 
 _LENGTH = struct.Struct("<I")
+_CHUNK = 10_000
+"""Elements that are turned at once: the interpreter's lock is not given away meanwhile."""
 _PACKED = frozenset({Datatype.BOOL, Datatype.FP32, Datatype.FP64})
 """Datatypes whose elements protobuf writes as the tensor holds them, one behind the other."""
 
@@ -74,7 +76,9 @@ def to_bytes(contents: Any, datatype: Datatype, name: str, model: str) -> bytes:
     values = getattr(contents, given[0])
     if datatype is Datatype.BYTES:
         return _prefixed(values)
-    array = np.fromiter(values, dtype=_FIELDS[given[0]][1], count=len(values))
+    array = np.empty(len(values), dtype=_FIELDS[given[0]][1])
+    for start in range(0, len(values), _CHUNK):
+        array[start : start + _CHUNK] = values[start : start + _CHUNK]
     return array.astype(datatype.numpy, copy=False).tobytes()
 
 
@@ -88,7 +92,10 @@ def _packed(contents: Any) -> bytes:  # noqa: ANN401  protobuf
     return b"" if span is None else data[span[0] : span[1]]
 
 
-def _prefixed(elements: Iterable[bytes]) -> bytes:
+def _prefixed(elements: Sequence[bytes]) -> bytes:
     """Each element behind its length."""
-    texts = list(elements)
-    return b"".join(chain.from_iterable(zip(map(_LENGTH.pack, map(len, texts)), texts, strict=True)))
+    chunks: list[bytes] = []
+    for start in range(0, len(elements), _CHUNK):
+        texts = elements[start : start + _CHUNK]
+        chunks.append(b"".join(chain.from_iterable(zip(map(_LENGTH.pack, map(len, texts)), texts, strict=True))))
+    return b"".join(chunks)
