@@ -9,6 +9,7 @@ from ...backends.api.errors import InferError
 from .errors import abort
 from .expansion import expanded, is_heavy
 from .reply import UNARY
+from .transport.guard import Guard
 from .transport.methods import start_task
 
 if TYPE_CHECKING:
@@ -66,12 +67,12 @@ def _reply(call: Call, decoded: Decoded, response: InferenceResponse) -> None:
         _fail(call, response.error)
         return
     writer = decoded.facts.writer
-    try:
-        call.reply(writer.write(response, decoded.request.request_id, decoded.classes, UNARY, decoded.replies))
-    except InferError as error:
-        _fail(call, error)
-    except Exception as exc:  # noqa: BLE001  logged there; it must not reach the scheduler that delivers the response
-        call.fail(exc)
+    # A fault of ours must not reach the scheduler that delivers the response.
+    with Guard(call):
+        try:
+            call.reply(writer.write(response, decoded.request.request_id, decoded.classes, UNARY, decoded.replies))
+        except InferError as error:
+            _fail(call, error)
 
 
 def _fail(call: Call, error: InferError) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from . import framing, headers
 from .coding import INLINE, Compression, Deflating, Inflating
+from .guard import Guard
 from .status import BROKEN, Abort, StatusCode
 
 if TYPE_CHECKING:
@@ -178,9 +179,9 @@ class Call:
         self.connection.output.write_end(self, headers.trailers(status, details, alone=not self.started))
         self.drop()
 
-    def fail(self, fault: Exception) -> None:
+    def fail(self, fault: Exception, what: str = "failed") -> None:
         """Log a fault of ours, and end the call at once: it is this call's, not the connection's."""
-        log.error("%s failed", self.head.path, exc_info=fault)
+        log.error("%s %s", self.head.path, what, exc_info=fault)
         self.abort(StatusCode.INTERNAL, BROKEN)
 
     def drop(self) -> None:
@@ -189,10 +190,8 @@ class Call:
             return
         cancel = self.on_cancel
         self._finish()
-        try:
+        with Guard(self, "could not be cancelled"):
             cancel()
-        except Exception:
-            log.exception("%s could not be cancelled", self.head.path)
 
     def start(self) -> None:
         """Send the headers that stand before the first message."""

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 
 from . import framing, headers
 from .framing import TooLarge
-from .status import Abort, StatusCode
+from .guard import Guard
 
 if TYPE_CHECKING:
     import asyncio
 
     from .call import Call
     from .framing import Message
+    from .status import StatusCode
 
 INLINE = 16 << 10
 """Bytes of a message up to which it is coded on the loop."""
@@ -68,12 +69,12 @@ class Inflating:
 
     async def _run(self) -> None:
         call, loop = self._call, self._call.connection.loop
-        try:
+        with Guard(call):
             while self._waiting and not call.over:
                 message = self._waiting[0]
                 if message is None:
                     call.on_half_close()
-                    return
+                    break
                 plain = message.data
                 if message.compressed:
                     work = (framing.inflate, message.data, call.head.encoding, framing.MAX_MESSAGE)
@@ -82,12 +83,7 @@ class Inflating:
                     call.release(message.data)
                     call.on_message(plain)
                 self._waiting.popleft()
-        except Abort as exc:
-            call.abort(exc.status, exc.details)
-        except Exception as exc:  # noqa: BLE001  it is logged there
-            call.fail(exc)
-        finally:
-            self._task = None
+        self._task = None
 
 
 class Deflating:
@@ -123,7 +119,7 @@ class Deflating:
 
     async def _run(self) -> None:
         call, loop = self._call, self._call.connection.loop
-        try:
+        with Guard(call):
             while self._waiting and not call.over:
                 work = (framing.deflate, self._waiting[0], self.compression.encoding, self.compression.level)
                 coded = await loop.run_in_executor(None, *work)
@@ -131,9 +127,6 @@ class Deflating:
                 if not call.over:
                     call.put(coded, compressed=True)
                 self._waiting.popleft()
-        except Exception as exc:  # noqa: BLE001  it is logged there
-            call.fail(exc)
-        finally:
-            self._task = None
+        self._task = None
         if self._ending is not None:
             call.end(*self._ending)

@@ -6,6 +6,7 @@ import asyncio
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
+from .guard import Guard
 from .status import Abort, StatusCode
 
 if TYPE_CHECKING:
@@ -78,10 +79,8 @@ class _Unary:
         if message is None:
             self._call.abort(StatusCode.INTERNAL, "a unary call has one message, and none came")
             return
-        try:
+        with Guard(self._call):
             self._answer(self._call, message)
-        except Exception as exc:  # noqa: BLE001  it is logged there
-            self._call.fail(exc)
 
 
 class Context:
@@ -151,12 +150,12 @@ def start_task(call: Call, work: Callable[[], Coroutine[Any, Any, None]]) -> Non
 
 async def _guarded(call: Call, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
     """A call ends in a status whatever happens: the one that was raised, or INTERNAL for a fault of ours."""
-    try:
-        await work()
-    except Abort as exc:
-        call.end(exc.status, exc.details)
-    except asyncio.CancelledError:
-        call.abort(StatusCode.CANCELLED, "the call was cancelled")
-        raise
-    except Exception as exc:  # noqa: BLE001  it is logged there
-        call.fail(exc)
+    with Guard(call):
+        try:
+            await work()
+        except Abort as exc:
+            # Behind what the coroutine has sent.
+            call.end(exc.status, exc.details)
+        except asyncio.CancelledError:
+            call.abort(StatusCode.CANCELLED, "the call was cancelled")
+            raise

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from . import frames, headers
 from .connection import Connection
 from .frames import ErrorCode
+from .guard import Guard
 from .status import StatusCode
 
 if TYPE_CHECKING:
@@ -93,10 +94,8 @@ class GrpcServer:
         elif method is None:
             call.abort(StatusCode.UNIMPLEMENTED, f"Method not found: {head.path}")
         else:
-            try:
+            with Guard(call):
                 method(call)
-            except Exception as exc:  # noqa: BLE001  it is logged there
-                call.fail(exc)
 
     def joined(self, connection: Connection) -> None:
         """A connection is there."""
