@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import sys
 from typing import TYPE_CHECKING
@@ -20,8 +19,6 @@ if TYPE_CHECKING:
     from ..server.http.service import HttpService
     from ..server.operator.service import OperatorService
     from .settings import ServerSettings
-
-log = logging.getLogger("infer.app")
 
 DELAY_SCHEDULER = "TRITONSERVER_DELAY_SCHEDULER"
 

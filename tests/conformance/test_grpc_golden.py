@@ -8,49 +8,22 @@ really differ, so the lists cannot go stale.
 
 from __future__ import annotations
 
-import json
 import re
-import shutil
-import tomllib
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import grpc
 import pytest
 from google.protobuf import json_format
 
-from infer.app.settings import ServerSettings
-from infer.app.wiring import build
 from infer.server.grpc.messages import SERVICE, message
+from infer.tests.conformance.golden import Row, check, recorded_repository
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from infer.app.wiring import RunningServer
 
-GOLDEN = Path(__file__).parents[1] / "payloads" / "golden"
-LOADED = (
-    "simple", "identity_fp32", "identity_nobatch", "overridable", "identity_bytes", "repeat_int32", "bls_simple",
-    "generate_bytes", "raises",
-)  # fmt: skip
 TIMEOUT_S = 20
-
-Row = dict[str, Any]
-
-
-def rows() -> list[Row]:
-    return [json.loads(line) for line in (GOLDEN / "grpc.jsonl").read_text().splitlines()]
-
-
-def known() -> tuple[dict[str, str], dict[str, str]]:
-    """Row name → reason, for the rows that differ and for those not served yet."""
-    document = tomllib.loads((GOLDEN / "grpc.toml").read_text())
-    different: dict[str, str] = {}
-    missing: dict[str, str] = {}
-    for target, groups in ((different, document["different"]), (missing, document["not_served"])):
-        for group in groups:
-            target.update(dict.fromkeys(group["rows"], group["reason"]))
-    return different, missing
 
 
 def normal(value: object) -> object:
@@ -135,46 +108,15 @@ def _by_id(responses: Any) -> Any:
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
-    repository = tmp_path_factory.mktemp("golden") / "models"
-    shutil.copytree(GOLDEN / "models", repository)
-    for name in ("bls_loop", "empty_dir", "seq"):
-        (repository / name).mkdir()
-    settings = ServerSettings(
-        model_repository=(repository,), model_control_mode="explicit", load_model=LOADED,
-        allow_http=False, allow_metrics=False, grpc_address="127.0.0.1", grpc_port=0,
-    )  # fmt: skip
-    server = build(settings)
-    failures = server.start()
-    assert failures == {}
-    yield server
-    server.stop()
+    doors = {"allow_http": False, "allow_metrics": False, "grpc_address": "127.0.0.1", "grpc_port": 0}
+    with recorded_repository(tmp_path_factory.mktemp("golden"), **doors) as running:
+        yield running
 
 
 def test_every_recorded_answer_is_equal_or_listed_with_its_reason(
     server: RunningServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    different, missing = known()
-    unexpected: list[str] = []
-    stale: list[str] = []
-    equal = 0
-    recorded = rows()
-    names = {row["name"] for row in recorded}
     assert server.grpc_address is not None
     caller = Caller(server.grpc_address)
     with caller.channel:
-        for row in recorded:
-            name = row["name"]
-            found = differences(row, caller.answer(row))
-            listed = different.get(name) or missing.get(name)
-            if not found:
-                equal += 1
-                if listed and name in different:
-                    stale.append(name)
-            elif not listed:
-                unexpected.append(f"{name}: {'; '.join(found)}")
-    with capsys.disabled():
-        counts = f"{equal} equal, {len(different)} knowingly different, {len(missing)} not yet served"
-        print(f"\ngolden gRPC rows: {len(recorded)} replayed, {counts}")  # noqa: T201  the counts are what this test is read for
-    assert not unexpected, "\n".join(unexpected)
-    assert stale == [], "listed as different, but equal by now"
-    assert set(different) | set(missing) <= names
+        check("grpc", lambda row: differences(row, caller.answer(row)), capsys)

@@ -12,45 +12,19 @@ import base64
 import http.client
 import json
 import re
-import shutil
-import tomllib
 import zlib
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
-from infer.app.settings import ServerSettings
-from infer.app.wiring import build
+from infer.tests.conformance.golden import Row, check, recorded_repository
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from infer.app.wiring import RunningServer
 
-GOLDEN = Path(__file__).parents[1] / "payloads" / "golden"
-LOADED = (
-    "simple", "identity_fp32", "identity_nobatch", "overridable", "identity_bytes", "repeat_int32", "bls_simple",
-    "generate_bytes", "raises",
-)  # fmt: skip
 COMPARED_HEADERS = ("content-type", "inference-header-content-length", "content-encoding")
-
-Row = dict[str, Any]
-
-
-def rows() -> list[Row]:
-    return [json.loads(line) for line in (GOLDEN / "http.jsonl").read_text().splitlines()]
-
-
-def known() -> tuple[dict[str, str], dict[str, str]]:
-    """Row name → reason, for the rows that differ and for those not served yet."""
-    document = tomllib.loads((GOLDEN / "http.toml").read_text())
-    different: dict[str, str] = {}
-    missing: dict[str, str] = {}
-    for target, groups in ((different, document["different"]), (missing, document["not_served"])):
-        for group in groups:
-            target.update(dict.fromkeys(group["rows"], group["reason"]))
-    return different, missing
 
 
 def differences(row: Row, status: int, headers: dict[str, str], body: bytes) -> list[str]:
@@ -112,19 +86,9 @@ def normal(value: object) -> object:
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
-    repository = tmp_path_factory.mktemp("golden") / "models"
-    shutil.copytree(GOLDEN / "models", repository)
-    for name in ("bls_loop", "empty_dir", "seq"):
-        (repository / name).mkdir()
-    settings = ServerSettings(
-        model_repository=(repository,), model_control_mode="explicit", load_model=LOADED,
-        http_address="127.0.0.1", http_port=0, metrics_port=0, allow_grpc=False,
-    )  # fmt: skip
-    server = build(settings)
-    failures = server.start()
-    assert failures == {}
-    yield server
-    server.stop()
+    doors = {"http_address": "127.0.0.1", "http_port": 0, "metrics_port": 0, "allow_grpc": False}
+    with recorded_repository(tmp_path_factory.mktemp("golden"), **doors) as running:
+        yield running
 
 
 def send(server: RunningServer, row: Row) -> tuple[int, dict[str, str], bytes]:
@@ -154,25 +118,4 @@ def send(server: RunningServer, row: Row) -> tuple[int, dict[str, str], bytes]:
 def test_every_recorded_answer_is_equal_or_listed_with_its_reason(
     server: RunningServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    different, missing = known()
-    unexpected: list[str] = []
-    stale: list[str] = []
-    equal = 0
-    recorded = rows()
-    names = {row["name"] for row in recorded}
-    for row in recorded:
-        name = row["name"]
-        found = differences(row, *send(server, row))
-        listed = different.get(name) or missing.get(name)
-        if not found:
-            equal += 1
-            if listed and name in different:
-                stale.append(name)
-        elif not listed:
-            unexpected.append(f"{name}: {'; '.join(found)}")
-    with capsys.disabled():
-        counts = f"{equal} equal, {len(different)} knowingly different, {len(missing)} not yet served"
-        print(f"\ngolden HTTP rows: {len(recorded)} replayed, {counts}")  # noqa: T201  the counts are what this test is read for
-    assert unexpected == []
-    assert stale == [], "listed as different, but equal by now"
-    assert set(different) | set(missing) <= names
+    check("http", lambda row: differences(row, *send(server, row)), capsys)

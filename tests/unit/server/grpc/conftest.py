@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import queue
-import sys
 from typing import TYPE_CHECKING, Any
 
 import grpc
@@ -15,11 +14,12 @@ from infer.server.grpc.messages import SERVICE, message
 from infer.server.grpc.options import GrpcSettings
 from infer.server.grpc.requests import RequestReader
 from infer.server.grpc.service import GrpcService
-from infer.server.loop import ServingLoop
 from infer.tests.unit.server.http.conftest import FakeEngine
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    from infer.server.loop import ServingLoop
 
 TIMEOUT_S = 20
 
@@ -110,17 +110,6 @@ class Stream:
         self.half_close()
         self.call.cancel()
         self.channel.close()
-
-
-@pytest.fixture(scope="session")
-def serving() -> Iterator[ServingLoop]:
-    """A loop in its thread, as the server has it."""
-    interval = sys.getswitchinterval()
-    serving = ServingLoop()
-    serving.start()
-    yield serving
-    serving.stop()
-    sys.setswitchinterval(interval)
 
 
 @pytest.fixture

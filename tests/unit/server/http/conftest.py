@@ -22,7 +22,6 @@ from infer.backends.api.tensor import Tensor
 from infer.server.http.service import HttpService, HttpSettings
 from infer.server.lifecycle.signature import ModelSignature
 from infer.server.lifecycle.states import IndexEntry
-from infer.server.loop import ServingLoop
 from infer.server.observe.statistics import ModelStatistics
 
 if TYPE_CHECKING:
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
 
     from infer.backends.api.request import InferenceRequest
     from infer.server.lifecycle.overrides import LoadOverrides
+    from infer.server.loop import ServingLoop
 
 CODEC_COMMAND = (
     sys.executable,
@@ -279,17 +279,6 @@ class DoorUnderTest:
         assert self.call("GET", "/v2/health/live").status == 200
         self.wait_until(lambda: not self.service._state.tasks)
         assert all(ticket.done for ticket in self.engine.tickets)
-
-
-@pytest.fixture(scope="session")
-def serving() -> Iterator[ServingLoop]:
-    """A loop in its thread, as the server has it."""
-    interval = sys.getswitchinterval()
-    serving = ServingLoop()
-    serving.start()
-    yield serving
-    serving.stop()
-    sys.setswitchinterval(interval)
 
 
 @pytest.fixture
