@@ -5,10 +5,11 @@ Pure functions from snapshots to text; no colours, so that a log file shows the 
 
 from __future__ import annotations
 
-import json
 import math
 import shlex
 from typing import TYPE_CHECKING, Any
+
+from ..tui.curl import infer_command
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -93,12 +94,6 @@ def example_command(url: str, signatures: Mapping[str, ModelSignature]) -> str:
     if signatures:
         return f"curl -s {shlex.quote(f'{url}/v2/models/{min(signatures)}')}"
     return f"curl -s {url}/v2"
-
-
-def infer_command(url: str, path: str, request: Mapping[str, Any]) -> str:
-    """The curl command that sends a request document to a path."""
-    body = json.dumps(request, separators=(",", ":"), ensure_ascii=False)
-    return f"curl -s {shlex.quote(f'{url}{path}')} -d {shlex.quote(body)}"
 
 
 def example_request(signature: ModelSignature) -> dict[str, Any]:

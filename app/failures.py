@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import enum
 
+from ..tui.failure import ClientError, Failure, Kind
+
 
 class ExitCode(enum.IntEnum):
     """The exit codes of every command but ``serve``, which knows 0 and 1 as Triton does."""
@@ -20,18 +22,26 @@ class ExitCode(enum.IntEnum):
     INTERRUPTED = 130
 
 
-class CommandError(Exception):
-    """A command's failure, in the words that its user reads. ``fix`` may be empty where nobody knows one."""
+_CODES = {
+    Kind.FAILED: ExitCode.FAILED,
+    Kind.USAGE: ExitCode.USAGE,
+    Kind.NOT_FOUND: ExitCode.NOT_FOUND,
+    Kind.NOT_READY: ExitCode.NOT_READY,
+    Kind.REFUSED: ExitCode.REFUSED,
+    Kind.NO_CONNECTION: ExitCode.NO_CONNECTION,
+}
+
+
+class CommandError(Failure):
+    """A command's failure, with the exit code that it ends with."""
 
     def __init__(self, what: str, why: str, fix: str = "", *, code: ExitCode = ExitCode.FAILED) -> None:
-        super().__init__(what)
-        self.what = what
-        self.why = why
-        self.fix = fix
+        super().__init__(what, why, fix)
         self.code = code
 
-    def __str__(self) -> str:
-        lines = [f"error: {self.what}", f"  why: {self.why}"]
-        if self.fix:
-            lines.append(f"  fix: {self.fix}")
-        return "\n".join(lines)
+
+def exit_code(failure: Failure) -> ExitCode:
+    """The exit code that a failure stands for."""
+    if isinstance(failure, CommandError):
+        return failure.code
+    return _CODES[failure.kind] if isinstance(failure, ClientError) else ExitCode.FAILED

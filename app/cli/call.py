@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from .client import INFERENCE_URL, Client
+from ...tui.client import INFERENCE_URL, Client
 from .output import Format, print_json
 
 Inputs = Annotated[
@@ -38,7 +38,7 @@ def call(
 
     Examples: infer call simple -i 'INPUT0=[1,2,…]' -i INPUT1=@second.npy · echo '{"INPUT0": [1,2]}' | infer call m
     """
-    from . import inference  # numpy comes with it
+    from ...tui import inference  # numpy comes with it
 
     client = Client(url, timeout)
     given = inference.from_options(inputs) if inputs else inference.from_stdin(sys.stdin)

@@ -6,8 +6,8 @@ from typing import Annotated, Any
 
 import typer
 
+from ...tui.client import OPERATOR_URL, Client, control_path, error_text, model_path
 from ..failures import CommandError, ExitCode
-from .client import OPERATOR_URL, Client, control_path, error_text, model_path
 from .output import Format, print_json, print_table
 
 app = typer.Typer(

@@ -6,7 +6,8 @@ import sys
 
 import typer
 
-from ..failures import CommandError
+from ...tui.failure import Failure
+from ..failures import exit_code
 from . import call, model, serve, up, version
 
 _EXIT_CODES = (
@@ -32,7 +33,7 @@ def run() -> None:
     """Run the command line of this process; ends it with the command's exit code."""
     try:
         app()
-    except CommandError as error:
+    except Failure as error:
         sys.stdout.flush()
         print(error, file=sys.stderr)
-        sys.exit(error.code)
+        sys.exit(exit_code(error))

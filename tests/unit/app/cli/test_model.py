@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from infer.app.cli import model
-from infer.app.cli.client import Client, Reply
 from infer.app.cli.output import Format
 from infer.app.failures import CommandError, ExitCode
+from infer.tui.client import Client, Reply
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -1,16 +1,16 @@
-"""A small client of a running server's HTTP interface, on the standard library.
+"""A small client of a running server's HTTP interface, on the standard library, over TCP or a Unix socket.
 
-Every failure is a :class:`CommandError` with the exit code that the command documents. The HTTP library is imported
+Every failure is a :class:`ClientError`. The HTTP library is imported
 with the first request: it brings TLS, which `infer --help` has no use for.
 """
 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from ..failures import CommandError, ExitCode
+from .failure import ClientError, Kind
 
 if TYPE_CHECKING:
     import http.client
@@ -22,11 +22,14 @@ OPERATOR_URL = "http://127.0.0.1:8002"
 INFERENCE_URL = "http://127.0.0.1:8000"
 """Where the HTTP door listens unless told otherwise."""
 
-_CODES = {
-    401: ExitCode.REFUSED,
-    403: ExitCode.REFUSED,
-    404: ExitCode.NOT_FOUND,
-    503: ExitCode.NOT_READY,
+UNIX = "unix:"
+"""How the address of a Unix socket begins."""
+
+_KINDS = {
+    401: Kind.REFUSED,
+    403: Kind.REFUSED,
+    404: Kind.NOT_FOUND,
+    503: Kind.NOT_READY,
 }
 _FIRST_ERROR_STATUS = 400
 _UNKNOWN = ("not found", "unknown model", "is not available", "no folder '")
@@ -48,10 +51,15 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class Client:
-    """Talks to one address; a connection a request, since a command makes one or two."""
+    """Talks to one address; a connection a request, since a command makes one or two.
+
+    ``url`` is ``http://HOST:PORT``, ``HOST:PORT``, ``https://…``, or ``unix:/PATH`` of a server's control socket.
+    ``key`` is what a server wants to see of who changes things over TCP. ``timeout`` is in seconds.
+    """
 
     url: str
     timeout: float = 30.0
+    key: str = field(default="", repr=False)
 
     def get(self, path: str) -> Any:  # noqa: ANN401  a JSON document
         """The JSON document at a path."""
@@ -63,28 +71,31 @@ class Client:
         return self._document(self.request("POST", path, body, {"Content-Type": "application/json"}), path)
 
     def request(self, method: str, path: str, body: bytes = b"", headers: Mapping[str, str] | None = None) -> Reply:
-        """One request; raises CommandError where there is no answer, and none for an error status."""
+        """One request; raises ClientError where there is no answer, and none for an error status."""
         import http.client
 
         connection = self._connect()
+        sent = dict(headers or {})
+        if self.key:
+            sent["Authorization"] = f"Bearer {self.key}"
         try:
-            connection.request(method, path, body or None, dict(headers or {}))
+            connection.request(method, path, body or None, sent)
             response = connection.getresponse()
             names = {name.lower(): value for name, value in response.getheaders()}
             return Reply(response.status, names, response.read())
         except TimeoutError as error:
-            raise CommandError(
+            raise ClientError(
                 f"no answer from {self.url}{path}",
                 f"the server took longer than {self.timeout:g} seconds",
                 "give it longer: --timeout SECONDS",
-                code=ExitCode.NOT_READY,
+                kind=Kind.NOT_READY,
             ) from error
         except (OSError, http.client.HTTPException) as error:
-            raise CommandError(
+            raise ClientError(
                 f"cannot reach a server at {self.url}",
                 str(error) or type(error).__name__,
                 "start one with: infer up   or name its address with --url http://HOST:PORT",
-                code=ExitCode.NO_CONNECTION,
+                kind=Kind.NO_CONNECTION,
             ) from error
         finally:
             connection.close()
@@ -93,6 +104,8 @@ class Client:
         import http.client
         from urllib.parse import urlsplit
 
+        if self.url.startswith(UNIX):
+            return _over_unix(self.url.removeprefix(UNIX), self.timeout)
         text = self.url if "//" in self.url else f"//{self.url}"
         parts = urlsplit(text, scheme="http")
         try:
@@ -100,11 +113,11 @@ class Client:
         except ValueError:
             host, port = None, None
         if parts.scheme not in ("http", "https") or not host:
-            raise CommandError(
+            raise ClientError(
                 f"'{self.url}' is not an address",
-                "it must be http://HOST:PORT",
+                "it must be http://HOST:PORT or unix:/PATH",
                 "for example: --url http://127.0.0.1:8002",
-                code=ExitCode.USAGE,
+                kind=Kind.USAGE,
             )
         kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
         return kind(host, port, timeout=self.timeout)
@@ -117,23 +130,42 @@ class Client:
         try:
             return json.loads(reply.body)
         except ValueError as error:
-            raise CommandError(
+            raise ClientError(
                 f"{self.url}{path} did not answer with JSON",
                 f"it sent {reply.headers.get('content-type', 'no content type')}: {reply.body[:80]!r}",
                 "name the address of a server's operator port with --url",
             ) from error
 
-    def refusal(self, reply: Reply, path: str) -> CommandError:
+    def refusal(self, reply: Reply, path: str) -> ClientError:
         """The failure that an error status stands for."""
         why = error_text(reply)
-        code = _CODES.get(reply.status, ExitCode.FAILED)
-        if code is ExitCode.FAILED and any(phrase in why.lower() for phrase in _UNKNOWN):
-            code = ExitCode.NOT_FOUND
+        kind = _KINDS.get(reply.status, Kind.FAILED)
+        if kind is Kind.FAILED and any(phrase in why.lower() for phrase in _UNKNOWN):
+            kind = Kind.NOT_FOUND
         fix = {
-            ExitCode.NOT_FOUND: "see what is there: infer model list",
-            ExitCode.NOT_READY: "see states and reasons: infer model list",
-        }.get(code, "")
-        return CommandError(f"the server refused {path} with status {reply.status}", why, fix, code=code)
+            Kind.NOT_FOUND: "see what is there: infer model list",
+            Kind.NOT_READY: "see states and reasons: infer model list",
+        }.get(kind, "")
+        return ClientError(f"the server refused {path} with status {reply.status}", why, fix, kind=kind)
+
+
+def _over_unix(path: str, timeout: float) -> http.client.HTTPConnection:
+    """A connection that goes over a Unix socket."""
+    import http.client
+    import socket
+
+    class UnixConnection(http.client.HTTPConnection):
+        def connect(self) -> None:
+            connected = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+            try:
+                connected.settimeout(self.timeout)
+                connected.connect(path)
+            except BaseException:
+                connected.close()
+                raise
+            self.sock = connected
+
+    return UnixConnection("localhost", timeout=timeout)
 
 
 def error_text(reply: Reply) -> str:

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from infer.app.cli import inference
-from infer.app.cli.client import Client, Reply
-from infer.app.failures import CommandError, ExitCode
 from infer.backends.api.datatypes import Datatype
+from infer.tui import inference
+from infer.tui.client import Client, Reply
+from infer.tui.failure import ClientError, Kind
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -51,16 +51,16 @@ def test_options_are_json_or_text_or_a_file(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("option", ["A", "=1", "A=@/no/such/file.npy", "A=@/dev/null"])
 def test_an_option_that_is_no_input_is_a_usage_error(option: str) -> None:
-    with pytest.raises(CommandError) as caught:
+    with pytest.raises(ClientError) as caught:
         inference.from_options([option])
-    assert caught.value.code is ExitCode.USAGE
+    assert caught.value.kind is Kind.USAGE
 
 
 @pytest.mark.parametrize("text", ["", "not json", "[1]"])
 def test_standard_input_must_be_a_json_object(text: str) -> None:
-    with pytest.raises(CommandError) as caught:
+    with pytest.raises(ClientError) as caught:
         inference.from_stdin(io.StringIO(text))
-    assert caught.value.code is ExitCode.USAGE
+    assert caught.value.kind is Kind.USAGE
 
 
 def test_a_single_item_gets_a_batch_of_one() -> None:
@@ -107,9 +107,9 @@ def test_the_curl_command_does_the_same() -> None:
     ],
 )
 def test_values_that_do_not_fit_are_refused_with_both_sides(given: dict[str, Any], phrases: list[str]) -> None:
-    with pytest.raises(CommandError) as caught:
+    with pytest.raises(ClientError) as caught:
         prepared(given)
-    assert caught.value.code is ExitCode.USAGE
+    assert caught.value.kind is Kind.USAGE
     for phrase in phrases:
         assert phrase in str(caught.value)
 
@@ -148,5 +148,5 @@ def test_a_long_output_is_cut_for_people_only() -> None:
 
 @pytest.mark.parametrize("body", [b"", b"<html>", b'{"outputs":[{}]}'])
 def test_an_answer_that_is_none_is_an_error(body: bytes) -> None:
-    with pytest.raises(CommandError, match="cannot be read"):
+    with pytest.raises(ClientError, match="cannot be read"):
         inference.read_answer(Reply(200, {}, body))

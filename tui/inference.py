@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any, TextIO, cast
 
 import numpy as np
 
-from ...backends.api.datatypes import BY_WIRE_NAME, Datatype
-from ...backends.api.errors import InferError
-from ...backends.api.tensor import Tensor
-from ..console import infer_command
-from ..failures import CommandError, ExitCode
+from ..backends.api.datatypes import BY_WIRE_NAME, Datatype
+from ..backends.api.errors import InferError
+from ..backends.api.tensor import Tensor
 from .client import model_path
+from .curl import infer_command
+from .failure import ClientError, Kind
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -37,8 +37,8 @@ _FILE = "@"
 Document = dict[str, Any]
 
 
-def _usage(what: str, why: str, fix: str) -> CommandError:
-    return CommandError(what, why, fix, code=ExitCode.USAGE)
+def _usage(what: str, why: str, fix: str) -> ClientError:
+    return ClientError(what, why, fix, kind=Kind.USAGE)
 
 
 def from_options(options: Sequence[str]) -> Document:
@@ -96,7 +96,7 @@ class Request:
     tail: list[memoryview] = field(default_factory=list[memoryview])
 
     def send(self) -> Answer:
-        """Call the model. Raises CommandError with the server's sentence."""
+        """Call the model. Raises ClientError with the server's sentence."""
         header = json.dumps(self.document).encode()
         headers = {"Content-Type": "application/octet-stream", _HEADER: str(len(header))} if self.tail else {}
         reply = self.client.request("POST", self.path, b"".join([header, *self.tail]), headers)
@@ -151,7 +151,7 @@ def _encode(spec: Mapping[str, Any], value: Any, tail: list[memoryview]) -> Docu
 
 
 def to_array(name: str, datatype: Datatype, value: Any) -> NDArray[Any]:  # noqa: ANN401  a JSON value or an array
-    """The value as an array of the input's datatype; CommandError where it is not one."""
+    """The value as an array of the input's datatype; ClientError where it is not one."""
     try:
         if datatype is Datatype.BYTES:
             array = np.asarray(value, dtype=np.object_)
@@ -249,7 +249,7 @@ def read_answer(reply: Reply) -> Answer:
                 rest = rest[size:]
             tensors.append(OutputTensor(output["name"], output["datatype"], tuple(output["shape"]), values))
     except (ValueError, KeyError, InferError) as error:
-        raise CommandError("the answer cannot be read", str(error)) from error
+        raise ClientError("the answer cannot be read", str(error)) from error
     return Answer(head, tuple(tensors))
 
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from infer.app.cli.client import Client, Reply, control_path, error_text, model_path
-from infer.app.failures import CommandError, ExitCode
+from infer.tui.client import Client, Reply, control_path, error_text, model_path
+from infer.tui.failure import ClientError, Kind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -47,8 +47,8 @@ def url() -> Iterator[str]:
     Handler.body = b""
 
 
-def failure(client: Client, path: str) -> CommandError:
-    with pytest.raises(CommandError) as caught:
+def failure(client: Client, path: str) -> ClientError:
+    with pytest.raises(ClientError) as caught:
         client.get(path)
     return caught.value
 
@@ -65,24 +65,24 @@ def test_an_empty_body_is_an_empty_document(url: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("status", "body", "code"),
+    ("status", "body", "kind"),
     [
-        (404, b'{"error":"no"}', ExitCode.NOT_FOUND),
-        (403, b'{"error":"no"}', ExitCode.REFUSED),
-        (401, b"", ExitCode.REFUSED),
-        (503, b'{"error":"no"}', ExitCode.NOT_READY),
-        (400, b'{"error":"requested model \'m\' is not available"}', ExitCode.NOT_FOUND),
-        (400, b'{"error":"bad"}', ExitCode.FAILED),
-        (500, b"{\"error\":\"failed to load 'm', failed to poll: no folder 'm' in\"}", ExitCode.NOT_FOUND),
-        (500, b"broken", ExitCode.FAILED),
+        (404, b'{"error":"no"}', Kind.NOT_FOUND),
+        (403, b'{"error":"no"}', Kind.REFUSED),
+        (401, b"", Kind.REFUSED),
+        (503, b'{"error":"no"}', Kind.NOT_READY),
+        (400, b'{"error":"requested model \'m\' is not available"}', Kind.NOT_FOUND),
+        (400, b'{"error":"bad"}', Kind.FAILED),
+        (500, b"{\"error\":\"failed to load 'm', failed to poll: no folder 'm' in\"}", Kind.NOT_FOUND),
+        (500, b"broken", Kind.FAILED),
     ],
 )
 def test_an_error_status_is_an_exit_code_and_the_servers_sentence(
-    url: str, status: int, body: bytes, code: ExitCode
+    url: str, status: int, body: bytes, kind: Kind
 ) -> None:
     Handler.body = body
     error = failure(Client(url), f"/{status}")
-    assert error.code is code
+    assert error.kind is kind
     assert str(status) in error.what
     assert error.why == error_text(Reply(status, {}, body))
 
@@ -96,7 +96,7 @@ def test_nobody_there_is_a_connection_failure_with_the_way_out() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
     error = failure(Client(f"http://127.0.0.1:{port}"), "/v2")
-    assert error.code is ExitCode.NO_CONNECTION
+    assert error.kind is Kind.NO_CONNECTION
     assert "infer up" in error.fix
 
 
@@ -109,19 +109,19 @@ def test_a_server_that_hangs_up_is_a_connection_failure() -> None:
         thread.start()
         error = failure(Client(f"http://127.0.0.1:{listener.getsockname()[1]}"), "/v2")
         thread.join()
-    assert error.code is ExitCode.NO_CONNECTION
+    assert error.kind is Kind.NO_CONNECTION
 
 
 def test_a_server_that_says_nothing_is_not_ready() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         error = failure(Client(f"http://127.0.0.1:{listener.getsockname()[1]}", timeout=0.05), "/v2")
-    assert error.code is ExitCode.NOT_READY
+    assert error.kind is Kind.NOT_READY
     assert "0.05 seconds" in error.why
 
 
 @pytest.mark.parametrize("address", ["ftp://h", "http://", "http://h:port", "http://h:99999", ""])
 def test_what_is_no_address_is_a_usage_error(address: str) -> None:
-    assert failure(Client(address), "/v2").code is ExitCode.USAGE
+    assert failure(Client(address), "/v2").kind is Kind.USAGE
 
 
 def test_a_name_cannot_leave_its_place_in_the_path() -> None:
