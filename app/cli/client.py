@@ -7,6 +7,7 @@ with the first request: it brings TLS, which `infer --help` has no use for.
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -67,8 +68,10 @@ class Client:
         import http.client
 
         connection = self._connect()
+        key = os.environ.get("INFER_CONTROL_KEY")
+        sent = {**(headers or {}), **({"Authorization": f"Bearer {key}"} if key else {})}
         try:
-            connection.request(method, path, body or None, dict(headers or {}))
+            connection.request(method, path, body or None, sent)
             response = connection.getresponse()
             names = {name.lower(): value for name, value in response.getheaders()}
             return Reply(response.status, names, response.read())
