@@ -77,7 +77,7 @@ class Client:
         connection = self._connect()
         sent = dict(headers or {})
         if self.key:
-            sent["Authorization"] = f"Bearer {self.key}"
+            sent["Authorization"] = _bearer(self.key)
         try:
             connection.request(method, path, body or None, sent)
             response = connection.getresponse()
@@ -147,6 +147,18 @@ class Client:
             Kind.NOT_READY: "see states and reasons: infer model list",
         }.get(kind, "")
         return ClientError(f"the server refused {path} with status {reply.status}", why, fix, kind=kind)
+
+
+def _bearer(key: str) -> str:
+    """The header that shows a key, which must be one line of visible ASCII."""
+    if not (key.isascii() and key.isprintable()):
+        raise ClientError(
+            "the control key cannot be sent",
+            "it holds a line break or a letter that no HTTP header carries",
+            "give it as the server's start named it: one line of letters and digits",
+            kind=Kind.USAGE,
+        )
+    return f"Bearer {key}"
 
 
 def _over_unix(path: str, timeout: float) -> http.client.HTTPConnection:
