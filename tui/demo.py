@@ -88,7 +88,7 @@ class DemoServer:
         seconds = now - self._start + UPTIME_S
         return Server(
             id="triton",
-            version="demo",
+            version="0.1.0",
             name="demo",
             pid=4242,
             started_at=self._start - UPTIME_S,
