@@ -99,7 +99,7 @@ class Client:
         except (OSError, http.client.HTTPException) as error:
             raise ClientError(
                 f"cannot reach a server at {self.url}",
-                str(error) or type(error).__name__,
+                _words(error),
                 "start one with: infer up   or name its address with --url http://HOST:PORT",
                 kind=Kind.NO_CONNECTION,
             ) from error
@@ -163,6 +163,13 @@ class Client:
             Kind.NOT_READY: "see states and reasons: infer model list",
         }.get(kind, "")
         return ClientError(f"the server refused {path} with status {reply.status}", why, fix, kind=kind)
+
+
+def _words(error: Exception) -> str:
+    """Why there is no answer. What another protocol sends is not repeated: it is not text."""
+    if isinstance(error, OSError):
+        return str(error) or type(error).__name__
+    return f"what listens there does not answer as HTTP does ({type(error).__name__})"
 
 
 def _bearer(key: str) -> str:

@@ -83,7 +83,7 @@ def _server(before: Overview | None, after: Overview) -> Facts:
         "" if cores is None else f"cpu {cores:.0%} of a core",
         f"memory {figures.size(server.memory_bytes)}" if server.memory_bytes else "",
         f"{sum(in_flight)} in flight" if in_flight else "",
-        f"{sum(after.refused.values())} refused" if after.refused else "",
+        f"{refused} refused" if (refused := sum(after.refused.values())) else "",
     ]
 
 

@@ -115,6 +115,22 @@ def test_a_server_that_hangs_up_is_a_connection_failure() -> None:
     assert error.kind is Kind.NO_CONNECTION
 
 
+def test_what_does_not_speak_http_is_not_repeated() -> None:
+    def speak_otherwise() -> None:
+        connection = listener.accept()[0]
+        connection.recv(1000)
+        connection.sendall(b"\x00\x00\x12\x04\x00\x1b[2J\n")
+        connection.close()
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=speak_otherwise)
+        thread.start()
+        error = failure(Client(f"http://127.0.0.1:{listener.getsockname()[1]}"), "/v2")
+        thread.join()
+    assert error.kind is Kind.NO_CONNECTION
+    assert error.why.isprintable()
+
+
 def test_a_server_that_says_nothing_is_not_ready() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         error = failure(Client(f"http://127.0.0.1:{listener.getsockname()[1]}", timeout=0.05), "/v2")
