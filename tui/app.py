@@ -35,7 +35,7 @@ from .screens.base import DashboardScreen
 from .themes import DARK, LIGHT
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from textual.command import Provider
     from textual.filter import LineFilter
@@ -75,7 +75,7 @@ class DashboardApp(App[str]):
         ),
         Binding("question_mark,f1", "perform('help')", "Help", key_display="?", tooltip="All keys of this screen"),
         Binding("colon", "command", "Command", key_display=":", tooltip="Type a command, with completion"),
-        Binding("ctrl+p", "command_palette", "Palette", tooltip="Find any command by parts of its name"),
+        Binding("ctrl+p", "command_palette", "Palette", show=False, tooltip="Find any command by parts of its name"),
         Binding("p", "perform('pause')", "Pause", show=False, tooltip="Stop the pictures, or go on"),
         Binding("plus", "perform('slower')", "Slower", show=False, key_display="+", tooltip="Longer intervals"),
         Binding("minus", "perform('faster')", "Faster", show=False, key_display="-", tooltip="Shorter intervals"),
@@ -119,8 +119,15 @@ class DashboardApp(App[str]):
         return self.changing.refusal
 
     @property
+    def under_way(self) -> Mapping[str, str]:
+        """By model: what is being done to it."""
+        return self.changing.under_way
+
+    @property
     def front(self) -> DashboardScreen | None:
-        """The screen in front, dialogs aside."""
+        """The screen in front, dialogs aside; none once the app is closing."""
+        if not self.is_running:
+            return None
         screens = (screen for screen in reversed(self.screen_stack) if isinstance(screen, DashboardScreen))
         return next(screens, None)
 
@@ -173,11 +180,11 @@ class DashboardApp(App[str]):
         elif self.current_mode != self.DEFAULT_MODE:
             self.switch_mode(self.DEFAULT_MODE)
 
-    def perform(self, verb: str, model: str = "") -> None:
+    def perform(self, verb: str, model: str = "", version: str = "") -> None:
         """Do what a verb says."""
         from .performing import perform
 
-        perform(self, verb, model)
+        perform(self, verb, model, version)
 
     def change(self, verb: str, names: tuple[str, ...]) -> None:
         """Ask whether these models should be changed, and do it."""

@@ -30,6 +30,11 @@ class Changing:
         return latest.server.changes if latest is not None else "the server has not answered yet"
 
     @property
+    def under_way(self) -> dict[str, str]:
+        """By model: what is being done to it."""
+        return {progress.name: f"{changes.DOING[progress.verb]}" for progress in self._under_way}
+
+    @property
     def busy(self) -> str:
         """What is under way, in words."""
         return ", ".join(progress.words for progress in self._under_way)

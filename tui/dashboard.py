@@ -5,6 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol, cast
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from textual.app import App
     from textual.message_pump import MessagePump
 
     from .cadence import Link
@@ -24,6 +27,11 @@ class Dashboard(Protocol):
         """Why nothing may be loaded or unloaded from here; empty where it may."""
         ...
 
+    @property
+    def under_way(self) -> Mapping[str, str]:
+        """By model: what is being done to it."""
+        ...
+
     def go(self, mode: str, model: str = "", version: str = "") -> None:
         """Show another screen of the first level, turned to a model where one is named."""
         ...
@@ -32,7 +40,7 @@ class Dashboard(Protocol):
         """One level up."""
         ...
 
-    def perform(self, verb: str, model: str = "") -> None:
+    def perform(self, verb: str, model: str = "", version: str = "") -> None:
         """Do what a verb of :mod:`infer.tui.verbs` says, to the model named or the one selected."""
         ...
 
@@ -41,6 +49,11 @@ class Dashboard(Protocol):
         ...
 
 
+def app_of(node: MessagePump) -> App[object]:
+    """The app that a screen or widget is part of, as Textual has it."""
+    return cast("App[object]", node.app)  # pyright: ignore[reportUnknownMemberType]  Textual leaves its result open
+
+
 def dashboard_of(node: MessagePump) -> Dashboard:
     """The app that a screen or widget is part of."""
-    return cast("Dashboard", node.app)  # pyright: ignore[reportUnknownMemberType]  Textual leaves the app's result open
+    return cast("Dashboard", app_of(node))

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from .app import DashboardApp
 
 
-def perform(app: DashboardApp, word: str, model: str = "") -> None:
+def perform(app: DashboardApp, word: str, model: str = "", version: str = "") -> None:
     """Do what a verb says; where it needs a model and none is named, to the one selected."""
     verb = BY_NAME[word]
     front = app.front
@@ -28,17 +28,17 @@ def perform(app: DashboardApp, word: str, model: str = "") -> None:
     if done is not None:
         done(app)
     elif verb.name in ("model", "config"):
-        _open_model(app, subject, "config" if verb.name == "config" else "")
+        _open_model(app, subject, version, "config" if verb.name == "config" else "")
     else:
-        app.go(verb.name, model or (subject if verb.takes_model else ""))
+        app.go(verb.name, model, version)
 
 
-def _open_model(app: DashboardApp, name: str, tab: str) -> None:
+def _open_model(app: DashboardApp, name: str, version: str, tab: str) -> None:
     from .screens.model import ModelScreen
 
     latest = app.history.latest
-    row = latest.model(name) if latest is not None else None
-    app.push_screen(ModelScreen(name, row.version if row is not None else "", tab))
+    row = latest.model(name, version) if latest is not None else None
+    app.push_screen(ModelScreen(name, row.version if row is not None else version, tab))
 
 
 def _theme(app: DashboardApp) -> None:

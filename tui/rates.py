@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, field
-from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from .snapshot import PHASES, Duration
@@ -17,6 +16,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from .snapshot import ModelSnapshot, Overview
+
+Key = tuple[str, str]
+"""Name and version of a model."""
 
 Buckets = tuple[tuple[float, int], ...]
 """Counts by upper bound, ascending."""
@@ -108,11 +110,19 @@ def cpu_cores(before: Overview | None, after: Overview) -> float | None:
 
 
 class History:
-    """The last pictures of one server, and what can be read from their differences."""
+    """The last pictures of one server, and what can be read from their differences.
+
+    What a version did between two pictures is computed once, when the second comes; a dashboard of a hundred models
+    reads thirty such steps of each every second.
+    """
 
     def __init__(self, length: int = HISTORY) -> None:
         """``length`` pictures are kept."""
+        self._length = length
         self._pictures: deque[Overview] = deque(maxlen=length)
+        self._rows: deque[dict[Key, ModelSnapshot]] = deque(maxlen=length)
+        self._steps: dict[Key, deque[Rates]] = {}
+        self._asked: dict[tuple[Key, float], Rates] = {}
 
     def add(self, overview: Overview) -> None:
         """Take one more picture. A server that was started anew begins a history of its own.
@@ -120,10 +130,34 @@ class History:
         A clock that was set back takes along what it told before: moments ascend.
         """
         if self._pictures and self._pictures[-1].server.pid != overview.server.pid:
-            self._pictures.clear()
+            self._clear()
         while self._pictures and overview.server.now <= self._pictures[-1].server.now:
-            self._pictures.pop()
+            self._drop_last()
+        self._asked.clear()
+        rows = {row.key: row for row in overview.models}
+        if self._pictures:
+            self._step(rows, overview.server.now - self._pictures[-1].server.now)
         self._pictures.append(overview)
+        self._rows.append(rows)
+
+    def _clear(self) -> None:
+        self._pictures.clear()
+        self._rows.clear()
+        self._steps.clear()
+
+    def _drop_last(self) -> None:
+        self._pictures.pop()
+        self._rows.pop()
+        for steps in self._steps.values():
+            if steps and self._pictures:
+                steps.pop()
+
+    def _step(self, rows: dict[Key, ModelSnapshot], seconds: float) -> None:
+        before = self._rows[-1]
+        old = self._steps
+        self._steps = {key: old.get(key) or deque(maxlen=self._length) for key in rows}
+        for key, row in rows.items():
+            self._steps[key].append(rates(before.get(key), row, seconds))
 
     @property
     def pictures(self) -> Sequence[Overview]:
@@ -137,19 +171,19 @@ class History:
 
     def rates(self, name: str, version: str, window_s: float = WINDOW_S) -> Rates:
         """A version over the last ``window_s`` seconds, or as long as there is."""
-        latest = self.latest
-        after = latest.model(name, version) if latest else None
-        if latest is None or after is None:
+        asked = ((name, version), window_s)
+        if asked not in self._asked:
+            self._asked[asked] = self._rates(*asked)
+        return self._asked[asked]
+
+    def _rates(self, key: Key, window_s: float) -> Rates:
+        after = self._rows[-1].get(key) if self._rows else None
+        if after is None:
             return Rates()
-        first = next(one for one in self._pictures if latest.server.now - one.server.now <= window_s)
-        return rates(first.model(name, version), after, latest.server.now - first.server.now)
+        now = self._pictures[-1].server.now
+        first = next(place for place, one in enumerate(self._pictures) if now - one.server.now <= window_s)
+        return rates(self._rows[first].get(key), after, now - self._pictures[first].server.now)
 
     def series(self, name: str, version: str, length: int = 60) -> tuple[Rates, ...]:
-        """A version between each two of the last ``length`` + 1 pictures, oldest first."""
-        pictures = list(self._pictures)[-length - 1 :]
-        found: list[Rates] = []
-        for first, last in pairwise(pictures):
-            after = last.model(name, version)
-            seconds = last.server.now - first.server.now
-            found.append(Rates() if after is None else rates(first.model(name, version), after, seconds))
-        return tuple(found)
+        """A version between each two of the last ``length`` + 1 pictures that had it, oldest first."""
+        return tuple(self._steps.get((name, version), ()))[-length:]

@@ -72,7 +72,7 @@ class DashboardScreen(Screen[None]):
         yield Static("The dashboard needs {} columns and {} rows.".format(*SMALLEST), id="too-small")
         with Vertical(id="body"):
             yield from self.compose_body()
-        yield Footer(show_command_palette=False)
+        yield Footer(show_command_palette=False, compact=True)
 
     def compose_body(self) -> Iterable[Widget]:
         """The widgets between banner and footer."""
@@ -84,6 +84,8 @@ class DashboardScreen(Screen[None]):
 
     def show_link(self, link: Link) -> None:
         """Show how the link is doing; the body is greyed where its picture is stale."""
+        if not self.is_mounted:
+            return
         latest = self.dashboard.history.latest
         self.query_one(Banner).show(latest, link, self.MODE, self.crumbs)
         self.query_one("#body").set_class(link.stale, "-stale")
@@ -99,7 +101,7 @@ class DashboardScreen(Screen[None]):
         """Show the newest picture, if there is one."""
         self.show_link(self.dashboard.link)
         latest = self.dashboard.history.latest
-        if latest is not None:
+        if latest is not None and self.is_mounted:
             self.show(latest, self.dashboard.history)
 
     def action_back(self) -> None:

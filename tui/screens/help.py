@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, cast
+from typing import TYPE_CHECKING, ClassVar
 
 from textual.app import App
 from textual.binding import Binding, BindingType
@@ -11,7 +11,7 @@ from textual.content import Content
 from textual.screen import ModalScreen, Screen
 from textual.widgets import Static
 
-from ..dashboard import dashboard_of
+from ..dashboard import app_of
 from ..places import available
 from ..verbs import offered
 
@@ -67,7 +67,7 @@ def group_of(active: ActiveBinding) -> str:
 def key_table(screen: Screen[object]) -> dict[str, dict[str, tuple[list[str], str, bool]]]:
     """By group and action: the keys, what they do, and whether that is allowed now."""
     table: dict[str, dict[str, tuple[list[str], str, bool]]] = {group: {} for group in GROUPS}
-    app = cast("App[object]", dashboard_of(screen))
+    app = app_of(screen)
     for active in screen.active_bindings.values():
         binding = active.binding
         words = active.tooltip or binding.description
