@@ -72,8 +72,9 @@ def parse_record(text: str) -> Record | None:
     known = {name: values[name] for name in Record.__dataclass_fields__ if name in values}
     if not isinstance(known.get("name"), str) or type(known.get("pid")) is not int:
         return None
-    arguments = known.get("arguments", ())
-    known["arguments"] = tuple(str(word) for word in arguments) if isinstance(arguments, list) else ()
+    arguments: Any = known.get("arguments")
+    words = cast("list[object]", arguments) if isinstance(arguments, list) else []
+    known["arguments"] = tuple(str(word) for word in words)
     return Record(**known)
 
 
