@@ -8,7 +8,7 @@ import typer
 
 from ...tui.failure import Failure
 from ..failures import exit_code
-from . import call, model, serve, up, version
+from . import call, down, logs, model, serve, status, up, version
 
 _EXIT_CODES = (
     "Exit codes: 0 ok · 1 failed · 2 usage · 3 not found · 4 not ready · 5 refused · 6 no connection · 130 interrupted"
@@ -23,6 +23,9 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 up.register(app)
+down.register(app)
+status.register(app)
+logs.register(app)
 serve.register(app)
 app.add_typer(model.app)
 call.register(app)
