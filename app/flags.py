@@ -86,6 +86,11 @@ FLAGS: tuple[Flag, ...] = (
     Flag("execute-timeout", Kind.FLOAT, 0.0, Group.SERVER,
          "Seconds after which an execution that has not come back makes its model not ready; 0 is no limit.",
          acted=True, minimum=0, ours=True),
+    Flag("control-key-file", Kind.TEXT, "", Group.SERVER,
+         "File with the key that lets a client load and unload at the metrics port; INFER_CONTROL_KEY where not given, "
+         "else a random one.", acted=True, not_empty=True, ours=True),
+    Flag("allow-remote-control", Kind.BOOL, True, Group.SERVER,
+         "Let clients load and unload over HTTP and gRPC, in mode 'explicit'.", acted=True, ours=True),
     # Logging
     Flag("log-verbose", Kind.VERBOSITY, 0, Group.LOGGING,
          "0 or false: no verbose messages; N: those up to level N; true: level 1.", acted=True, minimum=0),
@@ -96,6 +101,11 @@ FLAGS: tuple[Flag, ...] = (
          "Line format: 'default', 'ISO8601', or 'json' (one object a line; ours).",
          acted=True, choices=("default", "ISO8601", "json")),
     Flag("log-file", Kind.TEXT, "", Group.LOGGING, "Append the log to this file, not the console.", acted=True),
+    Flag("log-file-max-size", Kind.INT, 0, Group.LOGGING,
+         "Bytes after which the log file is put aside as FILE.1 and begun anew; 0 is never.",
+         acted=True, minimum=0, ours=True),
+    Flag("log-file-count", Kind.INT, 3, Group.LOGGING,
+         "Full log files that are kept beside the log file.", acted=True, minimum=0, ours=True),
     # Model Repository
     Flag("model-repository", Kind.TEXT, "", Group.REPOSITORY,
          "A folder of models. Several may be given.", acted=True, repeatable=True, not_empty=True),

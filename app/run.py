@@ -21,6 +21,7 @@ from .stop_signals import StopRequested, StopSignals
 
 if TYPE_CHECKING:
     from ..server.lifecycle.signature import ModelSignature
+    from ..server.observe.log_ring import LogRing
     from .settings import ServerSettings
     from .wiring import RunningServer
 
@@ -41,7 +42,7 @@ def serve(settings: ServerSettings) -> int:
         sys.stderr.write(f"error: {error}\n")
         return ExitCode.FAILED
     try:
-        return _serve(settings)
+        return _serve(settings, service.ring)
     finally:
         service.stop()
 
@@ -55,22 +56,24 @@ def log_settings(settings: ServerSettings) -> logs.LogSettings:
         log_verbose=settings.log_verbose,
         log_format=settings.log_format,
         log_file=Path(settings.log_file) if settings.log_file else None,
+        log_file_max_size=settings.log_file_max_size,
+        log_file_count=settings.log_file_count,
     )
 
 
-def _serve(settings: ServerSettings) -> int:
+def _serve(settings: ServerSettings, log: LogRing) -> int:
     keep_freed_memory()
     with StopSignals() as signals:
-        return _serve_until_stopped(settings, signals)
+        return _serve_until_stopped(settings, signals, log)
 
 
-def _serve_until_stopped(settings: ServerSettings, signals: StopSignals) -> int:
+def _serve_until_stopped(settings: ServerSettings, signals: StopSignals, log: LogRing) -> int:
     from .wiring import build  # noqa: PLC0415  the runtimes' libraries are loaded after the settings are known good
 
     for notice in settings.notices:
         _logger.warning("%s", notice)
     try:
-        server = build(settings)
+        server = build(settings, log)
         failed = server.start()
     except InferError as error:
         _logger.error("the server cannot start: %s", error)  # noqa: TRY400  the sentence says it; a trace does not

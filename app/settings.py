@@ -7,11 +7,13 @@ from the table in both.
 from __future__ import annotations
 
 import itertools
+import os
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from .arguments import Arguments, BadOption, parse
+from .control_key import control_key
 from .flags import BY_NAME
 
 if TYPE_CHECKING:
@@ -27,8 +29,9 @@ class ServerSettings:
     """What a server is told. Fields are named as the flags; ports may be 0 (any free one).
 
     ``metrics_address`` is that of HTTP where none is given. ``backend_config`` maps a backend's name to its
-    settings, ``""`` to those for every backend. ``notices`` are sentences for the log: flags that are accepted
-    and not acted on, and deprecated ones.
+    settings, ``""`` to those for every backend. ``control_key`` "" has a random one made. No flag sets
+    ``control_socket`` (None: there is none) and ``name``, under which a running server is found. ``notices`` are
+    sentences for the log: flags that are accepted and not acted on, and deprecated ones.
     """
 
     model_repository: tuple[Path, ...] = ()
@@ -44,6 +47,10 @@ class ServerSettings:
     id: str = _DEFAULTS.text("id")
     exit_timeout_secs: int = _DEFAULTS.integer("exit-timeout-secs")
     execute_timeout: float = _DEFAULTS.number("execute-timeout")
+    allow_remote_control: bool = _DEFAULTS.boolean("allow-remote-control")
+    control_key: str = field(default="", repr=False)
+    control_socket: Path | None = None
+    name: str = ""
     allow_http: bool = _DEFAULTS.boolean("allow-http")
     http_address: str = _DEFAULTS.text("http-address")
     http_port: int = _DEFAULTS.integer("http-port")
@@ -86,6 +93,8 @@ class ServerSettings:
     log_error: bool = _DEFAULTS.boolean("log-error")
     log_format: str = _DEFAULTS.text("log-format")
     log_file: str = _DEFAULTS.text("log-file")
+    log_file_max_size: int = _DEFAULTS.integer("log-file-max-size")
+    log_file_count: int = _DEFAULTS.integer("log-file-count")
     backend_config: Mapping[str, Mapping[str, str]] = field(default_factory=dict[str, "Mapping[str, str]"])
     notices: tuple[str, ...] = ()
 
@@ -100,7 +109,10 @@ def from_command_line(args: Sequence[str]) -> ServerSettings:
 
 
 def from_arguments(given: Arguments) -> ServerSettings:
-    """The settings that parsed arguments ask for. Raises BadOption where they contradict each other."""
+    """The settings that parsed arguments and INFER_CONTROL_KEY ask for.
+
+    Raises BadOption where they contradict each other.
+    """
     settings = ServerSettings(
         model_repository=tuple(Path(text) for text in given.texts("model-repository")),
         model_control_mode=given.text("model-control-mode"),
@@ -115,6 +127,8 @@ def from_arguments(given: Arguments) -> ServerSettings:
         id=given.text("id"),
         exit_timeout_secs=max(0, given.integer("exit-timeout-secs")),
         execute_timeout=given.number("execute-timeout"),
+        allow_remote_control=given.boolean("allow-remote-control"),
+        control_key=control_key(given.text("control-key-file"), os.environ),
         allow_http=given.boolean("allow-http"),
         http_address=given.text("http-address"),
         http_port=given.integer("http-port"),
@@ -155,6 +169,8 @@ def from_arguments(given: Arguments) -> ServerSettings:
         log_error=given.boolean("log-error"),
         log_format=given.text("log-format"),
         log_file=given.text("log-file"),
+        log_file_max_size=given.integer("log-file-max-size"),
+        log_file_count=given.integer("log-file-count"),
         backend_config=_backend_config(given.texts("backend-config")),
         notices=_notices(given),
     )

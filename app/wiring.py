@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 import sys
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from ..backends.api.errors import InferError
     from ..server.grpc.service import GrpcService
     from ..server.http.service import HttpService
+    from ..server.observe.log_ring import LogRing
+    from ..server.operator.overview import Addresses
     from ..server.operator.service import OperatorService
     from .settings import ServerSettings
 
@@ -30,8 +33,9 @@ class RunningServer:
     load; stopped in reverse.
     """
 
-    def __init__(self, settings: ServerSettings, *, doors: bool = True) -> None:
+    def __init__(self, settings: ServerSettings, *, doors: bool = True, log: LogRing | None = None) -> None:
         self.settings = settings
+        self.control_key = settings.control_key or secrets.token_urlsafe(32)
         engine_settings = _engine_settings(settings)
         self.serving_loop = ServingLoop()
         self.engine = Engine(engine_settings, self.serving_loop.loop)
@@ -43,7 +47,7 @@ class RunningServer:
         if doors and settings.allow_grpc:
             self.grpc = _grpc_service(settings, self.engine)
         if doors and settings.allow_metrics:
-            self.operator = _operator_service(settings, self.engine)
+            self.operator = self._operator_service(log)
 
     def start(self) -> dict[str, InferError]:
         """Start everything and load the start-up models; the models that failed, by name.
@@ -97,10 +101,37 @@ class RunningServer:
         """Where the operator's door listens, or None without one."""
         return self.operator.address if self.operator is not None else None
 
+    def _operator_service(self, log: LogRing | None) -> OperatorService:
+        from ..server.operator.service import OperatorService, OperatorSettings  # noqa: PLC0415  as below
 
-def build(settings: ServerSettings) -> RunningServer:
-    """A server with its doors, not started yet."""
-    return RunningServer(settings)
+        settings = self.settings
+        return OperatorService(
+            self.engine,
+            OperatorSettings(
+                host=settings.metrics_address,
+                port=settings.metrics_port,
+                host_metrics=settings.allow_cpu_metrics,
+                gpu_metrics=settings.allow_gpu_metrics,
+                metrics_interval_s=settings.metrics_interval_ms / 1000,
+                max_body_bytes=settings.http_max_input_size,
+                control_socket=settings.control_socket,
+                control_key=self.control_key,
+                name=settings.name,
+                log_file=settings.log_file,
+            ),
+            ring=log,
+            doors=self._addresses,
+        )
+
+    def _addresses(self) -> Addresses:
+        from ..server.operator.overview import Addresses  # noqa: PLC0415  as below
+
+        return Addresses(http=self.http_address, grpc=self.grpc_address)
+
+
+def build(settings: ServerSettings, log: LogRing | None = None) -> RunningServer:
+    """A server with its doors, not started yet. ``log`` keeps the newest log records for the operator's door."""
+    return RunningServer(settings, log=log)
 
 
 def helper_command(name: str) -> tuple[str, ...]:
@@ -134,6 +165,7 @@ def _engine_settings(settings: ServerSettings) -> EngineSettings:
         strict_readiness=settings.strict_readiness,
         backend_options=settings.backend_config,
         worker_command=helper_command("_zygote"),
+        remote_control=settings.allow_remote_control,
     )
 
 
@@ -194,21 +226,5 @@ def _grpc_service(settings: ServerSettings, engine: Engine) -> GrpcService:
             max_ping_strikes=settings.grpc_http2_max_ping_strikes,
             max_connection_age_ms=settings.grpc_max_connection_age,
             max_connection_age_grace_ms=settings.grpc_max_connection_age_grace,
-        ),
-    )
-
-
-def _operator_service(settings: ServerSettings, engine: Engine) -> OperatorService:
-    from ..server.operator.service import OperatorService, OperatorSettings  # noqa: PLC0415  as above
-
-    return OperatorService(
-        engine,
-        OperatorSettings(
-            host=settings.metrics_address,
-            port=settings.metrics_port,
-            host_metrics=settings.allow_cpu_metrics,
-            gpu_metrics=settings.allow_gpu_metrics,
-            metrics_interval_s=settings.metrics_interval_ms / 1000,
-            max_body_bytes=settings.http_max_input_size,
         ),
     )

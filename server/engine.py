@@ -58,6 +58,7 @@ class EngineSettings:
 
     ``control_mode`` is none or explicit. ``startup_models`` are those to load in explicit mode, ``*`` for all.
     ``backend_options`` maps a backend to its settings, "" for all. ``worker_command`` becomes a worker zygote.
+    ``remote_control``: whether clients' doors may load and unload at all.
     """
 
     loader: LoaderSettings
@@ -68,6 +69,7 @@ class EngineSettings:
     strict_readiness: bool = True
     backend_options: Mapping[str, Mapping[str, str]] | None = None
     worker_command: tuple[str, ...] = ()
+    remote_control: bool = True
 
 
 class Engine:
@@ -78,6 +80,7 @@ class Engine:
         self.version = settings.version
         self.extensions = EXTENSIONS
         self.control_mode = settings.control_mode
+        self.remote_control = settings.remote_control
         self.loop = loop
         self.draining = False
         self.started = False
@@ -115,6 +118,10 @@ class Engine:
         if ready_only:
             entries = tuple(entry for entry in entries if entry.state == ModelState.READY.value)
         return entries
+
+    def rows(self) -> tuple[tuple[IndexEntry, ServedModel | None], ...]:
+        """The repository index, each entry with what is loaded for it; of that, read only what is any thread's."""
+        return self._table.rows
 
     def statistics(self, name: str = "", version: str = "") -> tuple[ModelSnapshot, ...]:
         """Pictures of the counters of every ready version, of one model's, or of one version's.

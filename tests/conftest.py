@@ -24,6 +24,8 @@ ROOT = Path(__file__).resolve().parents[1]
 COMMAND = str(Path(sys.executable).parent / "infer")
 START_LIMIT_S = 60
 STOP_LIMIT_S = 30
+CONTROL_KEY = "the-key-of-the-tests"
+"""The key of every server that the tests start as a process; the commands that they run have it too."""
 
 
 def _left_open() -> list[str]:
@@ -149,7 +151,7 @@ def _servers() -> Iterator[StartServer]:
     def start(*arguments: str, verb: str = "serve", wait: bool = True) -> ServerProcess:
         ports = ["--http-address=127.0.0.1", "--http-port=0", "--metrics-port=0"]
         ports += ["--grpc-address=127.0.0.1", "--grpc-port=0"]
-        server = ServerProcess([verb, *ports, *arguments], dict(os.environ))
+        server = ServerProcess([verb, *ports, *arguments], os.environ | {"INFER_CONTROL_KEY": CONTROL_KEY})
         started.append(server)
         if wait:
             server.wait_until_serving()
@@ -183,7 +185,10 @@ def run_infer() -> RunInfer:
     """The command line, run to its end."""
 
     def run(*words: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
-        return subprocess.run([COMMAND, *words], input=stdin, capture_output=True, text=True, timeout=60, check=False)
+        environment = os.environ | {"INFER_CONTROL_KEY": CONTROL_KEY}
+        return subprocess.run(
+            [COMMAND, *words], input=stdin, capture_output=True, text=True, timeout=60, check=False, env=environment
+        )
 
     return run
 

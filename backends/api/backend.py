@@ -172,6 +172,11 @@ class LoopInstance(ABC):
     depth: int = 1
     """Batches that may be handed over before the first is done. They are executed in order."""
 
+    @property
+    def pid(self) -> int:
+        """The process that executes, 0 where there is none of its own at the moment. Any thread."""
+        return 0
+
     @abstractmethod
     async def load(self) -> None:
         """Bring the worker up. Raise to fail the load; the exception's text is the reason shown."""

@@ -71,8 +71,9 @@ class PythonInstance(LoopInstance):
 
     @property
     def pid(self) -> int:
-        """The worker's process id, 0 while there is none."""
-        return self._worker.pid if self._worker is not None else 0
+        """The worker's process id, 0 while there is none. Any thread."""
+        worker = self._worker
+        return worker.pid if worker is not None else 0
 
     @property
     def open_count(self) -> int:

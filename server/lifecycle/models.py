@@ -10,6 +10,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from ...backends.api.errors import NotFound, Unavailable
+from . import placement
 from .states import UNLOADED, IndexEntry, ModelState
 
 if TYPE_CHECKING:
@@ -45,7 +46,18 @@ class VersionRecord:
 class ServedModel:
     """One loaded version, ready for requests."""
 
-    __slots__ = ("config", "model", "name", "private", "record", "scheduler", "signature", "statistics", "version")
+    __slots__ = (
+        "config",
+        "model",
+        "name",
+        "placement",
+        "private",
+        "record",
+        "scheduler",
+        "signature",
+        "statistics",
+        "version",
+    )
 
     def __init__(  # noqa: PLR0913  a record of what the loader made, by name
         self,
@@ -65,6 +77,8 @@ class ServedModel:
         self.statistics = statistics
         self.scheduler = scheduler
         self.model = model
+        self.placement = {spec.name: spec for spec in placement.instances(config)}
+        """Where each instance runs, by its name."""
         self.private: PrivateFolder | None = None
         """The folder that was made for its files, where they came with the load."""
 
@@ -122,14 +136,19 @@ class ModelTable:
         self._listed: frozenset[str] = frozenset()
         self._duplicates: frozenset[str] = frozenset()
         self._serving: dict[tuple[str, int | None], ServedModel] = {}
-        self._index: tuple[IndexEntry, ...] = ()
+        self._rows: tuple[tuple[IndexEntry, ServedModel | None], ...] = ()
 
     # Any thread
 
     @property
     def index(self) -> tuple[IndexEntry, ...]:
         """The repository index, by name and version."""
-        return self._index
+        return tuple(entry for entry, _ in self._rows)
+
+    @property
+    def rows(self) -> tuple[tuple[IndexEntry, ServedModel | None], ...]:
+        """The repository index, each entry with what is loaded for it: what serves, is down, or is on its way out."""
+        return self._rows
 
     def served(self) -> tuple[ServedModel, ...]:
         """What serves requests now, by name and version."""
@@ -211,25 +230,25 @@ class ModelTable:
     def publish(self) -> None:
         """Rebuild the frozen views after a change."""
         serving: dict[tuple[str, int | None], ServedModel] = {}
-        index: list[IndexEntry] = []
+        rows: list[tuple[IndexEntry, ServedModel | None]] = []
         # A model whose files came with its load is in no repository, so it is listed until it is unloaded.
         elsewhere = {name for name, entry in self._entries.items() if not entry.is_gone}
         for name in sorted(elsewhere | self._listed | self._duplicates):
             entry = self._entries.get(name)
             if name in self._duplicates:
                 reason = "model appears in two or more repositories"
-                index.append(IndexEntry(name, state=ModelState.UNAVAILABLE.value, reason=reason))
+                rows.append((IndexEntry(name, state=ModelState.UNAVAILABLE.value, reason=reason), None))
             if entry is None or not entry.versions:
                 if name not in self._duplicates:
                     state = ModelState.UNAVAILABLE.value if entry is not None and entry.reason else ""
-                    index.append(IndexEntry(name, state=state, reason=entry.reason if entry else ""))
+                    rows.append((IndexEntry(name, state=state, reason=entry.reason if entry else ""), None))
                 continue
             for version, record in sorted(entry.versions.items()):
-                index.append(IndexEntry(name, str(version), record.state.value, record.reason))
+                rows.append((IndexEntry(name, str(version), record.state.value, record.reason), record.served))
                 if record.state is ModelState.READY and record.served is not None:
                     serving[name, version] = serving[name, None] = record.served
         self._serving = serving
-        self._index = tuple(index)
+        self._rows = tuple(rows)
 
     @property
     def all_ready(self) -> bool:

@@ -1,12 +1,14 @@
-"""CPU and memory of the machine, from the kernel's tables."""
+"""CPU and memory of the machine and of processes, from the kernel's tables."""
 
 from __future__ import annotations
 
+import contextlib
+import os
 import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -41,11 +43,13 @@ def memory_bytes(meminfo: str) -> tuple[int, int]:
 
 @dataclass(frozen=True, slots=True)
 class HostReading:
-    """The machine at one moment. ``cpu_utilization`` is 0..1 over all cores."""
+    """The machine at one moment. ``cpu_utilization`` is 0..1 over all cores, ``load_1m`` the kernel's load average."""
 
     cpu_utilization: float
     memory_total_bytes: int
     memory_used_bytes: int
+    cpu_count: int = 1
+    load_1m: float = 0.0
 
 
 class HostProbe:
@@ -66,7 +70,11 @@ class HostProbe:
     def read(self) -> HostReading:
         """The machine now. Any thread."""
         total, used = memory_bytes((self._proc / "meminfo").read_text())
-        return HostReading(self._current_utilization(), total, used)
+        load = 0.0
+        with contextlib.suppress(OSError, ValueError, IndexError):
+            # A sandbox may have no such table; the rest is worth showing without it.
+            load = float((self._proc / "loadavg").read_text().split()[0])
+        return HostReading(self._current_utilization(), total, used, os.cpu_count() or 1, load)
 
     def _current_utilization(self) -> float:
         # Two scrapers at once would leave one of them a span of a few ticks: below the interval the value stands.
@@ -80,3 +88,21 @@ class HostProbe:
 
     def _read_times(self) -> CpuTimes:
         return CpuTimes.parse((self._proc / "stat").read_text())
+
+
+_PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE")
+
+
+def resident_bytes(pid: int) -> int | None:
+    """The memory that a process holds (its resident set), None for one that is gone. Any thread."""
+    try:
+        # PERF: without a file object, since a dashboard asks for every worker each second.
+        descriptor = os.open(f"/proc/{pid}/statm", os.O_RDONLY)
+    except OSError:
+        return None
+    try:
+        return int(os.read(descriptor, 200).split()[1]) * _PAGE_BYTES
+    except (OSError, IndexError):
+        return None
+    finally:
+        os.close(descriptor)

@@ -2,7 +2,8 @@
 
 Everything below the logger ``infer`` (and what the HTTP libraries say) goes to one handler, which puts the record
 on a queue; the thread ``log-writer`` formats it and writes it. A line is lost only when the queue is full, and then
-a line says how many. ``stop`` writes what is queued; the interpreter does it at exit where nobody called it.
+a line says how many. ``stop`` writes what is queued; the interpreter does it at exit where nobody called it. What was
+written last is kept in memory (``log_ring``).
 
 Attach facts to a line with ``extra``: ``request_id`` is shown in front of the message as Triton does; every extra
 key becomes a key of a JSON line; ``table`` is text that follows the message unescaped, on lines of its own.
@@ -21,10 +22,12 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TextIO
 
-from ...backends.api.errors import InvalidArgument, Unavailable
+from ...backends.api.errors import InvalidArgument
+from .log_file import LogFile
+from .log_ring import LogRing
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Sequence
     from pathlib import Path
 
 #: Loggers whose records are written by the configured service: ours, and the libraries a door stands on.
@@ -55,7 +58,8 @@ class LogSettings:
     """What is written, how and where. ``log_verbose`` n writes verbose messages of levels up to n; 0 none.
 
     ``log_file`` None writes to the console: INFO and verbose to stdout, WARNING and ERROR to stderr. ``escape``
-    makes the message a JSON string, so that a message with a line break stays one line.
+    makes the message a JSON string, so that a message with a line break stays one line. A file of
+    ``log_file_max_size`` bytes (0: no limit) is put aside, and ``log_file_count`` of those are kept.
     """
 
     log_info: bool = True
@@ -65,6 +69,8 @@ class LogSettings:
     log_format: str = "default"
     log_file: Path | None = None
     escape: bool = True
+    log_file_max_size: int = 0
+    log_file_count: int = 3
 
     def __post_init__(self) -> None:
         """Refuse what cannot be meant."""
@@ -163,7 +169,10 @@ class LogService(logging.Handler):
         """Open the log file (raises Unavailable naming it where that fails) and start the writer."""
         super().__init__()
         self._settings = settings
-        self._file = _open(settings.log_file)
+        self._file: LogFile | None = None
+        if settings.log_file is not None:
+            self._file = LogFile(settings.log_file, settings.log_file_max_size, settings.log_file_count)
+        self.ring = LogRing()
         self._queue: queue.SimpleQueue[logging.LogRecord | None] = queue.SimpleQueue()
         self._lost = 0
         self._stopped = False
@@ -181,8 +190,10 @@ class LogService(logging.Handler):
 
         Raises InvalidArgument for a value that is not possible; nothing is changed then.
         """
-        if "log_file" in changes:
-            raise InvalidArgument("log_file cannot be changed while the server runs: restart it with --log-file")
+        for name in ("log_file", "log_file_max_size", "log_file_count"):
+            if name in changes:
+                flag = name.replace("_", "-")
+                raise InvalidArgument(f"{name} cannot be changed while the server runs: restart it with --{flag}")
         self._settings = dataclasses.replace(self._settings, **changes)
         self.apply_threshold()
         return self._settings
@@ -258,7 +269,8 @@ class LogService(logging.Handler):
             records.append(record)
         return records, record is None
 
-    def _write(self, records: Iterable[logging.LogRecord]) -> None:
+    def _write(self, records: Sequence[logging.LogRecord]) -> None:
+        self.ring.extend(records)
         settings = self._settings
         lines: dict[bool, list[str]] = {False: [], True: []}
         for record in records:
@@ -268,10 +280,13 @@ class LogService(logging.Handler):
         self._put(self._file or sys.stdout, lines[False])
         self._put(sys.stderr, lines[True])
 
-    def _put(self, stream: TextIO | None, lines: list[str]) -> None:
+    def _put(self, stream: LogFile | TextIO | None, lines: list[str]) -> None:
         if not lines or stream is None:
             return
         try:
+            if isinstance(stream, LogFile):
+                stream.write(lines)
+                return
             stream.write("".join(lines))
             stream.flush()
         except (OSError, ValueError):
@@ -295,15 +310,6 @@ def configure(settings: LogSettings) -> LogService:
         logger.propagate = False
     service.apply_threshold()
     return service
-
-
-def _open(path: Path | None) -> TextIO | None:
-    if path is None:
-        return None
-    try:
-        return path.open("a", encoding="utf-8")
-    except OSError as error:
-        raise Unavailable(f"log file '{path}' cannot be opened for appending: {error.strerror}") from error
 
 
 def _lost_lines(count: int) -> logging.LogRecord:

@@ -12,9 +12,11 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
+from math import log2
 from typing import TYPE_CHECKING
 
 from ...backends.api.errors import FailureReason
+from . import latency
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -145,6 +147,7 @@ class ModelStatistics:
         "_failures",
         "_infer_ns",
         "_input_ns",
+        "_latency",
         "_output_ns",
         "_queue_ns",
         "_responses",
@@ -176,6 +179,7 @@ class ModelStatistics:
         self._failures = dict.fromkeys((reason.value for reason in FailureReason), 0)
         self._batches: dict[int, _BatchSpans] = {}
         self._responses: list[_ResponseSpans] = []
+        self._latency = latency.new()
 
     def record_success(  # noqa: PLR0913  the spans of a request, by name
         self, rows: int, *, total_ns: int, queue_ns: int, input_ns: int, infer_ns: int, output_ns: int
@@ -188,6 +192,11 @@ class ModelStatistics:
         self._input_ns += input_ns
         self._infer_ns += infer_ns
         self._output_ns += output_ns
+        try:
+            # PERF: latency.bucket written out, with its bound left to the list: a call costs as much as all of this.
+            self._latency[int(log2(total_ns + 1) * 8)] += 1
+        except IndexError:
+            self._latency[-1] += 1
 
     def record_failure(self, reason: FailureReason, total_ns: int) -> None:
         """A request ended badly."""
@@ -217,6 +226,16 @@ class ModelStatistics:
             return
         (spans.fail if failed else spans.success).add(total_ns)
         spans.compute_output.add(0)
+
+    @property
+    def stamp(self) -> tuple[int, int, int, int]:
+        """Differs from an earlier one where requests were counted in between. Any thread."""
+        return (self._success_count, self.fail.count, self.execution_count, self.pending)
+
+    @property
+    def latency(self) -> latency.SPARSE:
+        """How long successful requests took, as a histogram since load. Any thread."""
+        return latency.sparse(self._latency.copy())
 
     def snapshot(self) -> ModelSnapshot:
         """A frozen picture. Any thread."""

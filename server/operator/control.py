@@ -4,34 +4,75 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
-import ipaddress
+import hmac
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ...backends.api.errors import Unavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Mapping
+    from collections.abc import Coroutine
+
+    import falcon
+
+OVER_SOCKET: Final = "infer.control_socket"
+"""Set in the WSGI environment of a request that came over the control socket; no header can set it."""
 
 
-def refusal(remote_address: str, headers: Mapping[str, str]) -> str | None:
-    """Why this client may not change anything, as a sentence, or None.
+class Refusal(NamedTuple):
+    """Why a client may not change anything: an HTTP status and a sentence."""
 
-    Only a process on this machine may. A proxy on this machine speaks for others, and a browser for whatever page
-    it shows: both give themselves away by a header that a command line client does not send.
+    status: int
+    sentence: str
+
+
+def refusal(key: str, authorization: str | None, *, over_socket: bool, origin: str | None = None) -> Refusal | None:
+    """Why this client may not change anything, or None.
+
+    Who reaches the control socket may, since only the server's own user can. Others show the ``key``; where that is
+    "" nobody else may. A page in a browser sends ``origin``, and may not whatever it shows.
     """
-    try:
-        address = ipaddress.ip_address(remote_address.partition("%")[0])
-    except ValueError:
-        return f"changes are taken from this machine only, not from '{remote_address}'"
-    mapped = getattr(address, "ipv4_mapped", None)
-    if not (mapped or address).is_loopback:
-        return f"changes are taken from this machine only, not from {remote_address}"
-    names = {name.lower() for name in headers}
-    for telling in ("forwarded", "x-forwarded-for", "origin", "sec-fetch-site"):
-        if telling in names:
-            return f"changes are not taken through a proxy or a browser (header '{telling}')"
-    return None
+    if origin is not None:
+        return Refusal(403, "changes are not taken from a page in a browser (header 'origin')")
+    if over_socket:
+        return None
+    if not key:
+        return Refusal(
+            403,
+            "this server takes no changes over TCP, because it has no control key; "
+            "start it with --control-key-file FILE, or use its control socket",
+        )
+    if authorization is None:
+        return Refusal(
+            401,
+            "changes want the server's control key: send 'Authorization: Bearer KEY' (the command line takes it from "
+            "INFER_CONTROL_KEY), or use the control socket on the server's machine",
+        )
+    scheme, _, shown = authorization.partition(" ")
+    if scheme.lower() == "bearer" and hmac.compare_digest(shown.strip().encode(), key.encode()):
+        return None
+    return Refusal(
+        403,
+        "this is not the control key of this server; send 'Authorization: Bearer KEY' with the one that it was started "
+        "with",
+    )
+
+
+class Gate:
+    """Who may change things at the door of one server."""
+
+    def __init__(self, key: str) -> None:
+        """``key`` "" takes changes over the control socket only."""
+        self._key = key
+
+    def refusal(self, req: falcon.Request) -> Refusal | None:
+        """Why this request may not change anything, or None."""
+        return refusal(
+            self._key,
+            req.get_header("Authorization"),
+            over_socket=bool(req.env.get(OVER_SOCKET, False)),
+            origin=req.get_header("Origin"),
+        )
 
 
 class Control:

@@ -1,21 +1,21 @@
-"""The repository: its index for everyone, loading and unloading for processes of this machine."""
+"""The repository: its index for everyone, loading and unloading for who may change things."""
 
 from __future__ import annotations
 
 import logging
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, cast
 
 import falcon
 
 from ...backends.api.errors import InvalidArgument
 from ..wire import control, describe
-from .control import refusal
 from .reply import read_object, send
 
 if TYPE_CHECKING:
     from ...backends.api.errors import InferError
     from ..engine import Engine
-    from .control import Control
+    from .control import Control, Gate
 
 _logger = logging.getLogger(__name__)
 
@@ -42,26 +42,35 @@ class IndexResource:
 class ModelControlResource:
     """POST /v2/repository/models/{name}/load and …/unload, in every control mode: this is the operator's own door."""
 
-    def __init__(self, engine: Engine, control: Control) -> None:
-        """Changes happen on the serving loop; ``control`` waits for them."""
+    def __init__(self, engine: Engine, control: Control, gate: Gate) -> None:
+        """Changes happen on the serving loop; ``control`` waits for them, ``gate`` says who may ask."""
         self._engine = engine
         self._control = control
+        self._gate = gate
 
     def on_post_load(self, req: falcon.Request, resp: falcon.Response, name: str) -> None:
         """Load a model, what changed of it, or what the parameters give in place of its files; 200 once it serves."""
-        _check_client(req)
+        self._check_client(req)
         overrides = control.json_load_overrides(_parameters(req), _WORDS)
-        _logger.info("load of '%s' asked for at the operator's door", name)
+        _logger.info("load of '%s' asked for at the operator's door", name, extra={"model": name})
         self._control.run(f"load of '{name}'", self._engine.load(name, overrides))
         resp.content_type = "application/json"
 
     def on_post_unload(self, req: falcon.Request, resp: falcon.Response, name: str) -> None:
         """Stop serving a model; 200 once it is closed, also for an unknown name."""
-        _check_client(req)
+        self._check_client(req)
         dependents = control.unload_dependents(_parameters(req), _WORDS)
-        _logger.info("unload of '%s' asked for at the operator's door", name)
+        _logger.info("unload of '%s' asked for at the operator's door", name, extra={"model": name})
         self._control.run(f"unload of '{name}'", self._engine.unload(name, unload_dependents=dependents))
         resp.content_type = "application/json"
+
+    def _check_client(self, req: falcon.Request) -> None:
+        refusal = self._gate.refusal(req)
+        if refusal is None:
+            return
+        if refusal.status == HTTPStatus.UNAUTHORIZED:
+            raise falcon.HTTPUnauthorized(description=refusal.sentence, challenges=["Bearer"])
+        raise falcon.HTTPForbidden(description=refusal.sentence)
 
 
 def _unknown(key: str) -> InferError:
@@ -80,9 +89,3 @@ def _parameters(req: falcon.Request) -> dict[str, Any]:
     if not isinstance(parameters, dict):
         raise InvalidArgument("expected a JSON object as 'parameters'")
     return cast("dict[str, Any]", parameters)
-
-
-def _check_client(req: falcon.Request) -> None:
-    reason = refusal(req.remote_addr, req.headers)
-    if reason is not None:
-        raise falcon.HTTPForbidden(description=reason)

@@ -11,7 +11,7 @@ import logging
 from collections import deque
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from ...backends.api.backend import InstanceState
 from ...backends.api.errors import InferError, Unavailable
@@ -40,6 +40,15 @@ class PoolOptions:
     on_health: Callable[[], None] = lambda: None
 
 
+class InstancePicture(NamedTuple):
+    """One instance at one moment. ``state`` is idle, busy, restarting or dead; ``pid`` 0: no process of its own."""
+
+    name: str
+    state: str
+    pid: int
+    restarts: int
+
+
 class PoolOwner(Protocol):
     """The scheduler, as its instances see it."""
 
@@ -59,7 +68,7 @@ class PoolOwner(Protocol):
 class InstanceSlot:
     """One instance and what it is doing: ``batches`` in the order they were handed over, the first one executing."""
 
-    __slots__ = ("_on_done", "batches", "done", "instance", "name", "reason", "room", "state", "timer")
+    __slots__ = ("_on_done", "batches", "done", "instance", "name", "reason", "restarts", "room", "state", "timer")
 
     def __init__(self, name: str, instance: LoopInstance, on_done: Callable[[InstanceSlot], None]) -> None:
         self.name = name
@@ -70,6 +79,8 @@ class InstanceSlot:
         self.timer: asyncio.TimerHandle | None = None
         self.state = InstanceState.READY
         self.reason = ""
+        self.restarts = 0
+        """How often its worker was started again."""
         self._on_done = on_done
         self.done = self._done
 
@@ -84,6 +95,14 @@ class InstanceSlot:
         if self.timer is not None:
             self.timer.cancel()
             self.timer = None
+
+    def picture(self) -> InstancePicture:
+        """What it is doing. Any thread."""
+        if self.state is InstanceState.READY:
+            state = "busy" if self.batches else "idle"
+        else:
+            state = "restarting" if self.state is InstanceState.RESTARTING else "dead"
+        return InstancePicture(self.name, state, self.instance.pid, self.restarts)
 
     def _done(self) -> None:
         self._on_done(self)
@@ -126,6 +145,10 @@ class InstancePool:
         return "; ".join(
             f"instance '{slot.name}' {slot.reason}" for slot in self.slots if slot.state is not InstanceState.READY
         )
+
+    def pictures(self) -> tuple[InstancePicture, ...]:
+        """What every instance is doing. Any thread."""
+        return tuple(slot.picture() for slot in self.slots)
 
     def execute(self, slot: InstanceSlot, batch: Batch) -> bool:
         """Hand a batch to an instance that is not idle any more.
@@ -176,6 +199,8 @@ class InstancePool:
         self.release(slot)
 
     def _state_changed(self, slot: InstanceSlot, state: InstanceState, reason: str) -> None:
+        if state is InstanceState.READY and slot.state is InstanceState.RESTARTING:
+            slot.restarts += 1
         slot.state, slot.reason = state, reason
         self._ready = sum(each.state is InstanceState.READY for each in self.slots)
         if state is InstanceState.READY:

@@ -103,7 +103,7 @@ class Scheduler(ABC):
 
     @property
     def in_flight(self) -> int:
-        """Requests that wait or execute."""
+        """Requests that wait or execute. Any thread."""
         return self.pending_count + len(self._executing)
 
     # Instances

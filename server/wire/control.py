@@ -20,6 +20,10 @@ if TYPE_CHECKING:
 
 NO_REPOSITORY_NAME = "'repository_name' specification is not supported"
 NOT_EXPLICIT = "explicit model load / unload is not allowed if polling is enabled"
+NOT_REMOTE = (
+    "model load / unload is not taken here: the server runs with --allow-remote-control=false; "
+    "load and unload on its machine with 'infer model load' and 'infer model unload'"
+)
 
 CONFIG = "config"
 FILE_PREFIX = "file:"
@@ -39,13 +43,15 @@ class ControlWords(NamedTuple):
 def check_control(engine: Engine, model: str, repository: str) -> None:
     """Raises where models may not be loaded through a client's door, and for names that name no model.
 
-    Unsupported for a named repository, Unavailable in another control mode than explicit, InvalidArgument for a name
-    that is blank or a path.
+    Unsupported for a named repository, Unavailable in another control mode than explicit or where the server takes no
+    changes from clients, InvalidArgument for a name that is blank or a path.
     """
     if repository:
         raise Unsupported(NO_REPOSITORY_NAME)
     if engine.control_mode != "explicit":
         raise Unavailable(NOT_EXPLICIT)
+    if not engine.remote_control:
+        raise Unavailable(NOT_REMOTE)
     if not model.strip():
         msg = "Model name cannot be empty. Please enter a valid name to deploy."
         raise InvalidArgument(msg)

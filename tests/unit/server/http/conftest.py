@@ -124,6 +124,7 @@ class FakeEngine:
         self.live = True
         self.ready = True
         self.control_mode = "explicit"
+        self.remote_control = True
         self.refused: list[InferError] = []
         self.tickets: list[FakeTicket] = []
         self.held: list[FakeTicket] = []

@@ -44,13 +44,13 @@ def refusal(call: Any, *args: Any) -> tuple[Code, str]:
 def test_a_client_may_change_models_in_explicit_mode_by_plain_names(
     mode: str, model: str, repository: str, code: Code, phrase: str
 ) -> None:
-    found, message = refusal(check_control, SimpleNamespace(control_mode=mode), model, repository)
+    found, message = refusal(check_control, SimpleNamespace(control_mode=mode, remote_control=True), model, repository)
     assert found is code
     assert phrase in message
 
 
 def test_a_plain_name_in_explicit_mode_is_taken() -> None:
-    engine: Any = SimpleNamespace(control_mode="explicit")
+    engine: Any = SimpleNamespace(control_mode="explicit", remote_control=True)
     check_control(engine, "model-1.0_b", "")
 
 
