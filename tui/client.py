@@ -82,7 +82,7 @@ class Client:
         connection = self._connect()
         sent = dict(headers or {})
         if self.key:
-            sent["Authorization"] = f"Bearer {self.key}"
+            sent["Authorization"] = _bearer(self.key)
         self._open.add(connection)
         try:
             connection.request(method, path, body or None, sent)
@@ -99,7 +99,7 @@ class Client:
         except (OSError, http.client.HTTPException) as error:
             raise ClientError(
                 f"cannot reach a server at {self.url}",
-                str(error) or type(error).__name__,
+                _words(error),
                 "start one with: infer up   or name its address with --url http://HOST:PORT",
                 kind=Kind.NO_CONNECTION,
             ) from error
@@ -163,6 +163,25 @@ class Client:
             Kind.NOT_READY: "see states and reasons: infer model list",
         }.get(kind, "")
         return ClientError(f"the server refused {path} with status {reply.status}", why, fix, kind=kind)
+
+
+def _words(error: Exception) -> str:
+    """Why there is no answer. What another protocol sends is not repeated: it is not text."""
+    if isinstance(error, OSError):
+        return str(error) or type(error).__name__
+    return f"what listens there does not answer as HTTP does ({type(error).__name__})"
+
+
+def _bearer(key: str) -> str:
+    """The header that shows a key, which must be one line of visible ASCII."""
+    if not (key.isascii() and key.isprintable()):
+        raise ClientError(
+            "the control key cannot be sent",
+            "it holds a line break or a letter that no HTTP header carries",
+            "give it as the server's start named it: one line of letters and digits",
+            kind=Kind.USAGE,
+        )
+    return f"Bearer {key}"
 
 
 def _over_unix(path: str, timeout: float) -> http.client.HTTPConnection:

@@ -1,7 +1,7 @@
 """What happened between two pictures of a server: requests a second, percentiles, means. Pure.
 
 Percentiles come from the counts by latency of the same span of time, so that they speak of now, not of since the load;
-a server that does not count by latency has none, and its means stand alone.
+a server that does not count by latency has those that it tells itself, or none, and its means stand alone.
 """
 
 from __future__ import annotations
@@ -49,29 +49,34 @@ def rates(before: ModelSnapshot | None, after: ModelSnapshot, seconds: float) ->
     """What a version did between two pictures ``seconds`` apart. Counters that went back were reset by a reload."""
     if before is None or seconds <= 0:
         return Rates()
-    if after.success < before.success or after.failed < before.failed or after.execution_count < before.execution_count:
+    if any(now < then for then, now in zip(_counters(before), _counters(after), strict=True)):
         before = type(after)(after.name, after.version)
     requests = after.success - before.success
     executions = after.execution_count - before.execution_count
     inferences = after.inference_count - before.inference_count
     latency = None if after.latency is None else difference(before.latency or (), after.latency)
+    told = dict(after.quantiles) if latency is None and requests > 0 else {}
     return Rates(
         requests_s=requests / seconds,
         failures_s=(after.failed - before.failed) / seconds,
         inferences_s=inferences / seconds,
-        p50_us=percentile(latency, 0.50),
-        p90_us=percentile(latency, 0.90),
-        p99_us=percentile(latency, 0.99),
+        p50_us=percentile(latency, 0.50) if latency else told.get(0.50),
+        p90_us=percentile(latency, 0.90) if latency else told.get(0.90),
+        p99_us=percentile(latency, 0.99) if latency else told.get(0.99),
         mean_us=_mean_us(before, after, "request"),
         batch_size=inferences / executions if executions > 0 else None,
         phases_us={phase: mean for phase in PHASES if (mean := _mean_us(before, after, phase)) is not None},
     )
 
 
+def _counters(row: ModelSnapshot) -> tuple[int, ...]:
+    return (row.success, row.failed, row.inference_count, row.execution_count)
+
+
 def _mean_us(before: ModelSnapshot, after: ModelSnapshot, name: str) -> float | None:
     first, last = before.durations.get(name, Duration()), after.durations.get(name, Duration())
-    count = last.count - first.count
-    return (last.ns - first.ns) / count / 1000 if count > 0 else None
+    count, ns = last.count - first.count, last.ns - first.ns
+    return ns / count / 1000 if count > 0 and ns >= 0 else None
 
 
 def difference(before: Buckets, after: Buckets) -> Buckets:
@@ -83,15 +88,25 @@ def difference(before: Buckets, after: Buckets) -> Buckets:
 
 def percentile(buckets: Buckets | None, share: float) -> float | None:
     """The upper bound of the bucket that the ``share``-th (0..1) event fell into; None without events."""
-    if not buckets:
+    filled = [(bound, count) for bound, count in buckets or () if count]
+    if not filled:
         return None
-    wanted = share * sum(count for _, count in buckets)
+    wanted = share * sum(count for _, count in filled)
     seen = 0
-    for bound, count in buckets:
+    for bound, count in filled:
         seen += count
         if seen >= wanted:
             return bound
-    return buckets[-1][0]
+    return filled[-1][0]
+
+
+def cpu_cores(before: Overview | None, after: Overview) -> float | None:
+    """The cores that the server kept busy between two pictures of it; None where that cannot be known."""
+    if before is None or before.server.cpu_s is None or after.server.cpu_s is None:
+        return None
+    seconds = after.server.now - before.server.now
+    spent = after.server.cpu_s - before.server.cpu_s
+    return spent / seconds if seconds > 0 and spent >= 0 else None
 
 
 class History:
@@ -110,11 +125,14 @@ class History:
         self._asked: dict[tuple[Key, float], Rates] = {}
 
     def add(self, overview: Overview) -> None:
-        """Take one more picture. A server that was started anew begins a history of its own."""
+        """Take one more picture. A server that was started anew begins a history of its own.
+
+        A clock that was set back takes along what it told before: moments ascend.
+        """
         last = self.latest
         if last is not None and last.server.pid != overview.server.pid:
             self._clear()
-        elif last is not None and overview.server.now <= last.server.now:
+        while self._pictures and overview.server.now <= self._pictures[-1].server.now:
             self._drop_last()
         self._asked.clear()
         rows = {row.key: row for row in overview.models}

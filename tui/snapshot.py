@@ -42,8 +42,9 @@ class Instance:
 class ModelSnapshot:
     """One version of a model (or a model that was never loaded: version and state are empty), counters since load.
 
-    ``latency`` counts successes by upper bound in microseconds, ascending. ``pending`` wait in the queue; ``in_flight``
-    are accepted and not answered.
+    ``latency`` counts successes by upper bound in microseconds, ascending; a server without such counts may tell
+    ``quantiles`` (share 0..1, microseconds) over a window of its own. ``pending`` wait in the queue; ``in_flight`` are
+    accepted and not answered.
     """
 
     name: str
@@ -62,6 +63,7 @@ class ModelSnapshot:
     in_flight: int | None = None
     durations: Mapping[str, Duration] = field(default_factory=dict[str, Duration])
     latency: tuple[tuple[float, int], ...] | None = None
+    quantiles: tuple[tuple[float, float], ...] = ()
     batches: tuple[tuple[int, int], ...] = ()
     load_duration_s: float = 0.0
     last_inference_ms: int = 0
@@ -201,6 +203,7 @@ def parse_model(row: Document) -> ModelSnapshot:
         "instances": tuple(_fill(Instance, instance) for instance in row.get("instances", ())),
         "durations": {name: _fill(Duration, value) for name, value in row.get("durations", {}).items()},
         "latency": None if latency is None else tuple((float(bound), int(count)) for bound, count in latency),
+        "quantiles": tuple((float(share), float(value)) for share, value in row.get("quantiles", ())),
         "batches": tuple((int(size), int(count)) for size, count in row.get("batches", ())),
     }
     return _fill(ModelSnapshot, parsed)

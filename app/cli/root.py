@@ -8,7 +8,7 @@ import typer
 
 from ...tui.failure import Failure
 from ..failures import exit_code
-from . import call, model, serve, up, version
+from . import call, model, serve, top, up, version
 
 _EXIT_CODES = (
     "Exit codes: 0 ok · 1 failed · 2 usage · 3 not found · 4 not ready · 5 refused · 6 no connection · 130 interrupted"
@@ -24,6 +24,7 @@ app = typer.Typer(
 )
 up.register(app)
 serve.register(app)
+top.register(app)
 app.add_typer(model.app)
 call.register(app)
 version.register(app)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import http.server
 import socket
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
 
@@ -14,14 +14,17 @@ from infer.tui.failure import ClientError, Kind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
     """Answers `/<status>` with that status and the body that the test has set."""
 
     body = b""
+    headers_seen: ClassVar[dict[str, str]] = {}
 
     def do_GET(self) -> None:
+        Handler.headers_seen = dict(self.headers)
         length = int(self.headers.get("Content-Length", 0))
         self.rfile.read(length)
         self.send_response(int(self.path.strip("/")))
@@ -112,6 +115,22 @@ def test_a_server_that_hangs_up_is_a_connection_failure() -> None:
     assert error.kind is Kind.NO_CONNECTION
 
 
+def test_what_does_not_speak_http_is_not_repeated() -> None:
+    def speak_otherwise() -> None:
+        connection = listener.accept()[0]
+        connection.recv(1000)
+        connection.sendall(b"\x00\x00\x12\x04\x00\x1b[2J\n")
+        connection.close()
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=speak_otherwise)
+        thread.start()
+        error = failure(Client(f"http://127.0.0.1:{listener.getsockname()[1]}"), "/v2")
+        thread.join()
+    assert error.kind is Kind.NO_CONNECTION
+    assert error.why.isprintable()
+
+
 def test_a_server_that_says_nothing_is_not_ready() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         error = failure(Client(f"http://127.0.0.1:{listener.getsockname()[1]}", timeout=0.05), "/v2")
@@ -127,3 +146,67 @@ def test_what_is_no_address_is_a_usage_error(address: str) -> None:
 def test_a_name_cannot_leave_its_place_in_the_path() -> None:
     assert model_path("a/../b c", "1?", "/ready") == "/v2/models/a%2F..%2Fb%20c/versions/1%3F/ready"
     assert control_path("a/b", "load") == "/v2/repository/models/a%2Fb/load"
+
+
+@pytest.fixture
+def socket_path(tmp_path: Path) -> Iterator[Path]:
+    """A server on a Unix socket; its answers and what it was asked are those of Handler."""
+
+    class UnixServer(http.server.ThreadingHTTPServer):
+        address_family = socket.AF_UNIX
+
+        def server_bind(self) -> None:
+            self.socket.bind(self.server_address)  # type: ignore[arg-type]  the base class has TCP's addresses
+
+        def get_request(self) -> tuple[socket.socket, Any]:
+            return self.socket.accept()[0], ("", 0)
+
+    path = tmp_path / "control.sock"
+    server = UnixServer(str(path), Handler)  # type: ignore[arg-type]  likewise
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.005})
+    thread.start()
+    yield path
+    server.shutdown()
+    thread.join()
+    server.server_close()
+    Handler.body = b""
+
+
+def test_a_unix_socket_is_as_good_as_an_address(socket_path: Path) -> None:
+    Handler.body = b'{"a": 1}'
+    client = Client(f"unix:{socket_path}")
+    assert client.get("/200") == {"a": 1}
+    assert client.post("/200", {}) == {"a": 1}
+    assert failure(client, "/503").kind is Kind.NOT_READY
+
+
+@pytest.mark.parametrize("name", ["missing.sock", "a" * 200])
+def test_a_socket_that_is_not_there_is_a_connection_failure(tmp_path: Path, name: str) -> None:
+    error = failure(Client(f"unix:{tmp_path / name}"), "/v2")
+    assert error.kind is Kind.NO_CONNECTION
+    assert name in error.what
+
+
+def test_a_unix_socket_that_says_nothing_is_not_ready(tmp_path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(tmp_path / "s"))
+        listener.listen()
+        error = failure(Client(f"unix:{tmp_path / 's'}", timeout=0.05), "/v2")
+    assert error.kind is Kind.NOT_READY
+
+
+def test_a_key_is_sent_as_a_bearer_and_shown_nowhere(url: str) -> None:
+    Client(url).get("/200")
+    assert "Authorization" not in Handler.headers_seen
+    client = Client(url, key="s3cret")
+    client.post("/200", {})
+    assert Handler.headers_seen["Authorization"] == "Bearer s3cret"
+    assert "s3cret" not in repr(client)
+    assert "s3cret" not in str(failure(client, "/500"))
+
+
+@pytest.mark.parametrize("key", ["two\nlines", "kä\u2713"])
+def test_a_key_that_no_header_can_carry_is_a_usage_error(url: str, key: str) -> None:
+    error = failure(Client(url, key=key), "/200")
+    assert error.kind is Kind.USAGE
+    assert key not in str(error)
