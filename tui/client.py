@@ -95,6 +95,7 @@ class Client:
                 f"the server took longer than {self.timeout:g} seconds",
                 "give it longer: --timeout SECONDS",
                 kind=Kind.NOT_READY,
+                late=True,
             ) from error
         except (OSError, http.client.HTTPException) as error:
             raise ClientError(

@@ -33,8 +33,9 @@ class Failure(Exception):
 
 
 class ClientError(Failure):
-    """A server did not do, or was not asked, what was wanted."""
+    """A server did not do, or was not asked, what was wanted. ``late``: the time was over before it answered."""
 
-    def __init__(self, what: str, why: str, fix: str = "", *, kind: Kind = Kind.FAILED) -> None:
+    def __init__(self, what: str, why: str, fix: str = "", *, kind: Kind = Kind.FAILED, late: bool = False) -> None:
         super().__init__(what, why, fix)
         self.kind = kind
+        self.late = late

@@ -44,7 +44,7 @@ class Verbs(Provider):
     async def discover(self) -> Hits:
         """What is shown before anything is typed."""
         for title, verb, model in self._entries(every_model=False):
-            yield DiscoveryHit(title, partial(self._dashboard.perform, verb.name, model), help=verb.shell_line(model))
+            yield DiscoveryHit(title, partial(self._dashboard.perform, verb.name, model), help=verb.hint(model))
 
     async def search(self, query: str) -> Hits:
         """What fits; a verb's own word counts as well as its title."""
@@ -53,4 +53,4 @@ class Verbs(Provider):
             score = max(matcher.match(title), matcher.match(f"{verb.name} {model}".strip()))
             if score > 0:
                 command = partial(self._dashboard.perform, verb.name, model)
-                yield Hit(score, matcher.highlight(title), command, text=title, help=verb.shell_line(model))
+                yield Hit(score, matcher.highlight(title), command, text=title, help=verb.hint(model))

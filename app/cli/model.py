@@ -1,4 +1,4 @@
-"""``infer model …``: what a running server serves, and changing it. Talks to the operator's door."""
+"""``infer model …``: what a running server serves. Talks to the operator's door; changes are in ``model_changes``."""
 
 from __future__ import annotations
 
@@ -6,35 +6,58 @@ from typing import Annotated, Any
 
 import typer
 
-from ...tui.client import OPERATOR_URL, Client, control_path, error_text, model_path
+from ...tui.client import Client, error_text, model_path
+from ..changing import index, overview_of, state, when_ready
 from ..failures import CommandError, ExitCode
+from ..selection import is_glob, matching, nearest
+from . import model_changes
+from .options import Context, Model, Models, Output, Timeout, Url, Version
 from .output import Format, print_json, print_table
+from .target import CHANGE_WAIT_S, open_target
+from .tree import Tree
 
-app = typer.Typer(
-    name="model", help="Look at the models of a running server, load and unload them.", no_args_is_help=True
+app = Tree(
+    name="model",
+    headings={"Look": ("list", "ready", "metadata", "config", "stats"), "Change": ("load", "unload", "reload")},
 )
+model_changes.register(app)
 
-Url = Annotated[str, typer.Option("--url", envvar="INFER_URL", help="The server's operator port.")]
-Timeout = Annotated[float, typer.Option("--timeout", help="Seconds to wait for an answer.")]
-Output = Annotated[Format, typer.Option("-o", "--output", help="How to print it.")]
-Name = Annotated[str, typer.Argument(metavar="MODEL", help="The model's name.")]
-Version = Annotated[str, typer.Option("--version", help="One version, by its number.")]
 Row = dict[str, Any]
+
+
+@app.callback()
+def model() -> None:
+    """Look at the models of a running server, load and unload them.
+
+    Examples:
+    infer model list
+    infer model load simple
+    infer model metadata simple
+    """
 
 
 @app.command("list")
 def list_models(
+    names: Models = None,
     *,
     ready: Annotated[bool, typer.Option("--ready", help="Only those that are ready.")] = False,
-    url: Url = OPERATOR_URL,
-    timeout: Timeout = 30.0,
-    output: Output = Format.TABLE,
+    url: Url = None,
+    context: Context = None,
+    timeout: Timeout = None,
+    output: Output = None,
 ) -> None:
-    """List models, versions, states and reasons."""
-    rows = _index(Client(url, timeout), ready_only=ready)
-    if output is Format.JSON:
+    """List models, versions, states and reasons.
+
+    Examples:
+    infer model list
+    infer model list 'dig*' --ready
+    infer model list -o name
+    """
+    target = open_target(url, context, timeout, output)
+    rows = _chosen(index(target.client, ready_only=ready), names or [])
+    if target.output is Format.JSON:
         print_json(rows)
-    elif output is Format.NAME:
+    elif target.output is Format.NAME:
         for name in dict.fromkeys(str(row["name"]) for row in rows):
             print(name)
     else:
@@ -42,47 +65,84 @@ def list_models(
         print_table(("MODEL", "VERSION", "STATE", "REASON"), cells)
 
 
+def _chosen(rows: list[Row], patterns: list[str]) -> list[Row]:
+    """The rows of the models meant. A name that is none of them is not found; a glob may fit nothing."""
+    if not patterns:
+        return rows
+    known = [str(row["name"]) for row in rows]
+    for pattern in patterns:
+        if not is_glob(pattern) and pattern not in known:
+            raise not_found(pattern, known, "the server's index does not hold it")
+    wanted = {name for pattern in patterns for name in ((pattern,) if pattern in known else matching(pattern, known))}
+    return [row for row in rows if row["name"] in wanted]
+
+
+def not_found(name: str, known: list[str], why: str, version: str = "") -> CommandError:
+    """The failure of naming a model or a version that is not there."""
+    near = nearest(name, known) if name not in known else ""
+    fix = (
+        f"did you mean '{near}'? see what is there: infer model list" if near else "see what is there: infer model list"
+    )
+    what = f"version {version} of model '{name}'" if version else f"model '{name}'"
+    return CommandError(f"there is no {what}", why, fix, code=ExitCode.NOT_FOUND)
+
+
 @app.command()
 def ready(
-    name: Name,
+    name: Model,
     version: Version = "",
-    url: Url = OPERATOR_URL,
-    timeout: Timeout = 30.0,
-    output: Output = Format.TABLE,
+    *,
+    wait: Annotated[bool, typer.Option("--wait", help="Wait until it is, for --timeout seconds at most.")] = False,
+    url: Url = None,
+    context: Context = None,
+    timeout: Timeout = None,
+    output: Output = None,
 ) -> None:
-    """Tell whether a model is ready: exit code 0 yes, 4 not ready, 3 unknown."""
-    client = Client(url, timeout)
-    reply = client.request("GET", model_path(name, version, "/ready"))
-    rows = [row for row in _index(client) if row["name"] == name and version in ("", str(row.get("version", "")))]
-    if output is Format.JSON:
+    """Tell whether a model is ready: exit code 0 yes, 4 not ready, 3 unknown.
+
+    Examples:
+    infer model ready simple
+    infer model ready simple --wait --timeout 60 && echo go
+    """
+    target = open_target(url, context, timeout, output, wait_s=CHANGE_WAIT_S if wait else 30.0)
+    reply = when_ready(target.client, name, version, target.wait_s if wait else 0.0)
+    all_rows = index(target.client)
+    rows = [row for row in all_rows if row["name"] == name and version in ("", str(row.get("version", "")))]
+    if target.output is Format.JSON:
         print_json({"name": name, "ready": reply.ok, "versions": rows})
     if not rows and not reply.ok:
-        wanted = f"version {version} of model '{name}'" if version else f"model '{name}'"
-        raise CommandError(
-            f"there is no {wanted}", error_text(reply), "see what is there: infer model list", code=ExitCode.NOT_FOUND
-        )
+        raise not_found(name, [str(row["name"]) for row in all_rows], error_text(reply), version)
     if not reply.ok:
-        reasons = "; ".join(_state(row) for row in rows)
-        raise CommandError(f"model '{name}' is not ready", reasons, code=ExitCode.NOT_READY)
-    if output is Format.NAME:
+        reasons = "; ".join(state(row) for row in rows)
+        fix = f"wait for it: infer model ready {name} --wait   or load it: infer model load {name}"
+        raise CommandError(f"model '{name}' is not ready", reasons, fix, code=ExitCode.NOT_READY)
+    if target.output is Format.NAME:
         print(name)
-    elif output is Format.TABLE:
+    elif target.output is Format.TABLE:
         print(f"{name} is ready")
 
 
 @app.command()
 def metadata(
-    name: Name,
+    name: Model,
     version: Version = "",
-    url: Url = OPERATOR_URL,
-    timeout: Timeout = 30.0,
-    output: Output = Format.TABLE,
+    *,
+    url: Url = None,
+    context: Context = None,
+    timeout: Timeout = None,
+    output: Output = None,
 ) -> None:
-    """Print a model's inputs and outputs."""
-    document: Row = Client(url, timeout).get(model_path(name, version))
-    if output is Format.JSON:
+    """Print a model's inputs and outputs.
+
+    Examples:
+    infer model metadata simple
+    infer model metadata simple -o json
+    """
+    target = open_target(url, context, timeout, output)
+    document: Row = target.client.get(model_path(name, version))
+    if target.output is Format.JSON:
         print_json(document)
-    elif output is Format.NAME:
+    elif target.output is Format.NAME:
         print(document["name"])
     else:
         versions = ", ".join(str(number) for number in document.get("versions", []))
@@ -97,17 +157,25 @@ def metadata(
 
 @app.command()
 def config(
-    name: Name,
+    name: Model,
     version: Version = "",
-    url: Url = OPERATOR_URL,
-    timeout: Timeout = 30.0,
-    output: Output = Format.JSON,
+    *,
+    url: Url = None,
+    context: Context = None,
+    timeout: Timeout = None,
+    output: Output = None,
 ) -> None:
-    """Print a model's configuration as it is in force, what was filled in included."""
-    document: Row = Client(url, timeout).get(model_path(name, version, "/config"))
-    if output is Format.JSON:
+    """Print a model's configuration as it is in force, what was filled in included.
+
+    Examples:
+    infer model config simple
+    infer model config simple -o table
+    """
+    target = open_target(url, context, timeout, output, form=Format.JSON)
+    document: Row = target.client.get(model_path(name, version, "/config"))
+    if target.output is Format.JSON:
         print_json(document)
-    elif output is Format.NAME:
+    elif target.output is Format.NAME:
         print(document["name"])
     else:
         print_table(("KEY", "VALUE"), [[key, str(value)] for key, value in document.items() if value not in ("", [])])
@@ -117,92 +185,55 @@ def config(
 def stats(
     name: Annotated[str, typer.Argument(metavar="[MODEL]", help="One model; all where not given.")] = "",
     version: Version = "",
-    url: Url = OPERATOR_URL,
-    timeout: Timeout = 30.0,
-    output: Output = Format.TABLE,
+    *,
+    url: Url = None,
+    context: Context = None,
+    timeout: Timeout = None,
+    output: Output = None,
 ) -> None:
-    """Print counts and mean times of requests."""
+    """Print counts, mean times and percentiles of requests since each model was loaded. Times are in microseconds.
+
+    Examples:
+    infer model stats
+    infer model stats simple -o json
+    """
+    target = open_target(url, context, timeout, output)
     path = model_path(name, version, "/stats") if name else "/v2/models/stats"
-    document: Row = Client(url, timeout).get(path)
+    document: Row = target.client.get(path)
     models: list[Row] = document.get("model_stats", [])
-    if output is Format.JSON:
+    if target.output is Format.JSON:
         print_json(document)
-    elif output is Format.NAME:
+    elif target.output is Format.NAME:
         for found in dict.fromkeys(str(row["name"]) for row in models):
             print(found)
     else:
-        head = ("MODEL", "VERSION", "REQUESTS", "FAILED", "ROWS", "EXECUTIONS", "QUEUE µs", "COMPUTE µs", "REQUEST µs")
-        print_table(head, [_stats_cells(row) for row in models])
+        percentiles = _percentiles(target.client)
+        head = (
+            "MODEL",
+            "VERSION",
+            "REQUESTS",
+            "FAILED",
+            "ROWS",
+            "EXECUTIONS",
+            "QUEUE",
+            "COMPUTE",
+            "MEAN",
+            "P50",
+            "P99",
+        )
+        print_table(head, [_stats_cells(row, percentiles) for row in models])
 
 
-@app.command()
-def load(
-    name: Name,
-    *,
-    config: Annotated[
-        str,
-        typer.Option(
-            "--config",
-            metavar="FILE|JSON",
-            help="A whole configuration in place of config.pbtxt: JSON, or a file of it (.json, .pbtxt).",
-        ),
-    ] = "",
-    files: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--file",
-            metavar="PATH=LOCAL",
-            help="A local file as PATH of the model (1/model.onnx=new.onnx); these are all its files. Repeatable.",
-        ),
-    ] = None,
-    url: Url = OPERATOR_URL,
-    timeout: Timeout = 600.0,
-    output: Output = Format.TABLE,
-) -> None:
-    """Load a model, or what changed of it; what served before serves until then, and on where it fails.
+def _percentiles(client: Client) -> dict[tuple[str, str], tuple[str, str]]:
+    """p50 and p99 of each version, as far as the server counts by latency."""
+    from ...tui.rates import percentile
 
-    Examples: infer model load m · infer model load m --config '{"backend": "python", …}'
-    """
-    from .overrides import load_parameters
-
-    client = Client(url, timeout)
-    parameters = load_parameters(config, files or [])
-    client.post(control_path(name, "load"), {"parameters": parameters} if parameters else {})
-    _print_change(client, name, output)
+    overview = overview_of(client)
+    models = overview.models if overview else ()
+    return {row.key: (figure(percentile(row.latency, 0.5)), figure(percentile(row.latency, 0.99))) for row in models}
 
 
-@app.command()
-def unload(name: Name, url: Url = OPERATOR_URL, timeout: Timeout = 600.0, output: Output = Format.TABLE) -> None:
-    """Stop serving a model and wait until its last request is answered; an unknown model is no error."""
-    client = Client(url, timeout)
-    client.post(control_path(name, "unload"), {})
-    _print_change(client, name, output)
-
-
-def _print_change(client: Client, name: str, output: Format) -> None:
-    """What the index says of a model after a change."""
-    rows = [row for row in _index(client) if row["name"] == name]
-    if output is Format.JSON:
-        print_json(rows)
-    elif output is Format.NAME:
-        print(name)
-    else:
-        print(f"{name}  " + ("; ".join(_state(row) for row in rows) or "not loaded"))
-
-
-def _index(client: Client, *, ready_only: bool = False) -> list[Row]:
-    rows: list[Row] = client.post("/v2/repository/index", {"ready": True} if ready_only else {})
-    return rows
-
-
-def _state(row: Row) -> str:
-    """One version's state as a phrase."""
-    words = f"version {row['version']} " if row.get("version") else ""
-    words += row.get("state", "not loaded")
-    return f"{words}: {row['reason']}" if row.get("reason") else words
-
-
-def _stats_cells(row: Row) -> list[str]:
+def _stats_cells(row: Row, percentiles: dict[tuple[str, str], tuple[str, str]]) -> list[str]:
     phases: dict[str, dict[str, int]] = row["inference_stats"]
     return [
         row["name"],
@@ -214,7 +245,13 @@ def _stats_cells(row: Row) -> list[str]:
         _mean(phases["queue"]),
         _mean(phases["compute_infer"]),
         _mean(phases["success"]),
+        *percentiles.get((row["name"], str(row["version"])), ("", "")),
     ]
+
+
+def figure(value: float | None) -> str:
+    """A number for a column; empty for none."""
+    return "" if value is None else f"{value:.0f}"
 
 
 def _mean(duration: dict[str, int]) -> str:

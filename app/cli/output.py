@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import json
+import sys
 from typing import TYPE_CHECKING, Any
 
 from ..console import table
@@ -28,3 +29,13 @@ def print_json(document: Any) -> None:  # noqa: ANN401  whatever the server says
 def print_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     """Columns as wide as their widest cell."""
     print(table(head, rows))
+
+
+def print_line(document: Any) -> None:  # noqa: ANN401
+    """One JSON document on one line, at once: for programs that read as it comes."""
+    print(json.dumps(document, ensure_ascii=False, separators=(",", ":")), flush=True)
+
+
+def note(text: str) -> None:
+    """A sentence for a person, beside the data."""
+    print(text, file=sys.stderr, flush=True)

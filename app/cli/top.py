@@ -2,37 +2,31 @@
 
 from __future__ import annotations
 
-import enum
-import os
 import sys
 import time
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ...tui.client import OPERATOR_URL, Client
-from .output import print_json
+from .options import Context, Interval, Output, Timeout, Url
+from .output import Format, print_json
+from .target import open_target
 
 if TYPE_CHECKING:
+    from ...tui.snapshot import Overview
     from ...tui.source import Source
 
-
-class Page(enum.StrEnum):
-    """The values of ``-o``."""
-
-    TABLE = "table"
-    JSON = "json"
-
-
-Url = Annotated[
-    str,
-    typer.Option("--url", envvar="INFER_URL", help="The server's operator port, or the HTTP port of a real Triton."),
-]
+WAIT_S = 10.0
 MetricsUrl = Annotated[
-    str, typer.Option("--metrics-url", help="A real Triton's metrics port, where it is not two above its HTTP port.")
+    str,
+    typer.Option(
+        "--metrics-url",
+        metavar="URL",
+        help="A real Triton's metrics port, where it is not two above its HTTP port. [env: INFER_METRICS_URL]",
+    ),
 ]
 ReadOnly = Annotated[
-    bool, typer.Option("--read-only", envvar="INFER_READ_ONLY", help="Offer nothing that changes the server.")
+    bool | None, typer.Option("--read-only", help="Offer nothing that changes the server. [env: INFER_READ_ONLY]")
 ]
 
 
@@ -43,50 +37,63 @@ def register(app: typer.Typer) -> None:
 
 def top(
     *,
-    url: Url = OPERATOR_URL,
+    url: Url = None,
+    context: Context = None,
     metrics_url: MetricsUrl = "",
     once: Annotated[bool, typer.Option("--once", help="Print one page and end.")] = False,
-    output: Annotated[Page, typer.Option("-o", "--output", help="How to print that page.")] = Page.TABLE,
+    output: Output = None,
     demo: Annotated[bool, typer.Option("--demo", help="Show a made-up server; none is needed.")] = False,
-    read_only: ReadOnly = False,
-    interval: Annotated[float, typer.Option("--interval", min=0.1, help="Seconds between two pictures.")] = 1.0,
-    timeout: Annotated[float, typer.Option("--timeout", help="Seconds to wait for an answer.")] = 10.0,
+    read_only: ReadOnly = None,
+    interval: Interval = None,
+    timeout: Timeout = None,
 ) -> None:
     """Watch a server: models, rates, latencies, queues, GPUs, logs. Without a terminal it prints one page.
 
-    A real Triton is shown too, from its statistics and metrics; it is only looked at.
+    A real Triton at --url is shown too, from its statistics and metrics; it is only looked at.
 
-    Examples: infer top · infer top --url http://gpu7:8002 · infer top --once -o json · infer top --demo
+    Examples:
+    infer top
+    infer top --url http://gpu7:8002
+    infer top --once -o json
+    infer top --demo
     """
-    source = _source(url, metrics_url, timeout, demo=demo)
-    if once or output is Page.JSON or not (sys.stdin.isatty() and sys.stdout.isatty()):
-        _print_page(source, output, interval)
-        return
-    from ...tui.app import run_dashboard
-
-    run_dashboard(source, owned=False, read_only=read_only, interval_s=interval)
-
-
-def _source(url: str, metrics_url: str, timeout: float, *, demo: bool) -> Source:
+    target = open_target(url, context, timeout, output, wait_s=WAIT_S)
+    seconds = target.configuration.number("interval", interval, 1.0)
     if demo:
         from ...tui.demo import DemoServer
 
-        return DemoServer()
-    from ...tui.detect import detect
+        source: Source = DemoServer()
+    else:
+        from ...tui.detect import detect
 
-    return detect(Client(url, timeout, os.environ.get("INFER_CONTROL_KEY", "")), metrics_url)
+        source = detect(target.client, target.configuration.text("metrics_url", metrics_url or None))
+    if once or output is not None or not (sys.stdin.isatty() and sys.stdout.isatty()):
+        _print_page(source, target.output, seconds)
+        return
+    from ...tui.app import run_dashboard
+
+    only_look = target.configuration.boolean("read_only", read_only)
+    run_dashboard(source, owned=False, read_only=only_look, interval_s=seconds)
 
 
-def _print_page(source: Source, output: Page, interval: float) -> None:
+def _print_page(source: Source, output: Format, interval: float) -> None:
     """Two pictures, so that there are rates."""
-    import shutil
-
     from ...tui import text
 
-    before = source.overview()
-    time.sleep(interval)
-    after = source.overview()
-    if output is Page.JSON:
+    if output is Format.NAME:
+        for name in dict.fromkeys(row.name for row in source.overview().models):
+            print(name)
+        return
+    before, after = _pictures(source, interval)
+    if output is Format.JSON:
         print_json(text.document(before, after))
     else:
+        import shutil
+
         print(text.page(before, after, shutil.get_terminal_size((text.WIDTH, 24)).columns))
+
+
+def _pictures(source: Source, interval: float) -> tuple[Overview, Overview]:
+    before = source.overview()
+    time.sleep(interval)
+    return before, source.overview()
