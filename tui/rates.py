@@ -156,10 +156,9 @@ class History:
     def _step(self, rows: dict[Key, ModelSnapshot], seconds: float) -> None:
         before = self._rows[-1]
         old = self._steps
-        self._steps = {key: old.get(key) or deque(maxlen=self._length) for key in (*rows, *before)}
-        for key, steps in self._steps.items():
-            row = rows.get(key)
-            steps.append(Rates() if row is None else rates(before.get(key), row, seconds))
+        self._steps = {key: old.get(key) or deque(maxlen=self._length) for key in rows}
+        for key, row in rows.items():
+            self._steps[key].append(rates(before.get(key), row, seconds))
 
     @property
     def pictures(self) -> Sequence[Overview]:
