@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from .snapshot import Overview
     from .source import Source
 
+_NAMED = 3
+"""So many models are named one by one; of more there is a sum."""
+
 DONE = {"load": "loaded", "unload": "unloaded", "reload": "reloaded"}
 """What has been done, by verb."""
 
@@ -47,38 +50,38 @@ class Outcome:
 
 
 def consequences(overview: Overview, verb: str, names: Sequence[str]) -> list[str]:
-    """What a change does to others, a sentence a line: requests in flight, models that call it, what it stands on."""
-    lines: list[str] = []
-    for name in names:
-        lines += _of_one(overview, verb, name, [other for other in names if other != name])
-    return lines
-
-
-def _of_one(overview: Overview, verb: str, name: str, others: Sequence[str]) -> list[str]:
-    rows = [row for row in overview.models if row.name == name]
-    ready = [row for row in rows if row.state == "READY"]
+    """What a change does to others, a sentence a line: models that call it, requests in flight, what it stands on."""
     if verb == "load":
-        return [f"{name} serves already; what changed of it is loaded."] if ready else []
-    lines: list[str] = []
-    in_flight = sum(row.in_flight or 0 for row in rows)
-    if in_flight:
-        noun = "request is" if in_flight == 1 else "requests are"
-        lines.append(f"{name}: {in_flight} {noun} in flight; " + _answered_by(verb))
-    users = [user for user in overview.dependents(name) if user not in others]
-    if users:
-        effect = (
-            "calls after the reload go to the new one"
-            if verb == "reload"
-            else f"{'it' if len(users) == 1 else 'they'} cannot answer without it"
-        )
-        lines.append(f"{name} is a step of {', '.join(users)}; {effect}.")
-    if not ready:
-        lines.append(f"{name} does not serve at present.")
-    return lines
+        return [f"{name} serves already; what changed of it is loaded." for name in names if _serving(overview, name)]
+    lines = [sentence for name in names if (sentence := _dependence(overview, verb, name, names))]
+    waiting = {name: sum(row.in_flight or 0 for row in overview.models if row.name == name) for name in names}
+    busy = [name for name, count in waiting.items() if count]
+    if len(busy) > _NAMED:
+        lines.append(f"{sum(waiting.values())} requests are in flight at {len(busy)} models; {_answered(verb)}")
+    else:
+        lines += [f"{name}: {_requests(waiting[name])} in flight; {_answered(verb)}" for name in busy]
+    return lines + [f"{name} does not serve at present." for name in names if not _serving(overview, name)][:_NAMED]
 
 
-def _answered_by(verb: str) -> str:
-    return "the version that it was sent to answers." if verb == "reload" else "unloading waits for the answers."
+def _serving(overview: Overview, name: str) -> bool:
+    return any(row.name == name and row.state == "READY" for row in overview.models)
+
+
+def _dependence(overview: Overview, verb: str, name: str, names: Sequence[str]) -> str:
+    users = [user for user in overview.dependents(name) if user not in names]
+    if not users:
+        return ""
+    if verb == "reload":
+        return f"{name} is a step of {', '.join(users)}; calls after the reload go to the new one."
+    return f"{name} is a step of {', '.join(users)}; {'it' if len(users) == 1 else 'they'} cannot answer without it."
+
+
+def _requests(count: int) -> str:
+    return "1 request is" if count == 1 else f"{count} requests are"
+
+
+def _answered(verb: str) -> str:
+    return "the version that they were sent to answers." if verb == "reload" else "unloading waits for the answers."
 
 
 def question(verb: str, names: Sequence[str]) -> str:

@@ -6,6 +6,8 @@ from functools import partial
 from typing import TYPE_CHECKING, cast
 
 from textual.command import DiscoveryHit, Hit, Provider
+from textual.content import Content
+from textual.markup import escape
 
 from .places import available
 from .verbs import offered
@@ -44,7 +46,8 @@ class Verbs(Provider):
     async def discover(self) -> Hits:
         """What is shown before anything is typed."""
         for title, verb, model in self._entries(every_model=False):
-            yield DiscoveryHit(title, partial(self._dashboard.perform, verb.name, model), help=verb.shell_line(model))
+            command = partial(self._dashboard.perform, verb.name, model)
+            yield DiscoveryHit(Content(title), command, text=title, help=escape(verb.hint(model)))
 
     async def search(self, query: str) -> Hits:
         """What fits; a verb's own word counts as well as its title."""
@@ -53,4 +56,5 @@ class Verbs(Provider):
             score = max(matcher.match(title), matcher.match(f"{verb.name} {model}".strip()))
             if score > 0:
                 command = partial(self._dashboard.perform, verb.name, model)
-                yield Hit(score, matcher.highlight(title), command, text=title, help=verb.shell_line(model))
+                shown = Content(title) if "[" in title else matcher.highlight(title)  # it reads brackets as markup
+                yield Hit(score, shown, command, text=title, help=escape(verb.hint(model)))

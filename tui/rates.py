@@ -129,7 +129,8 @@ class History:
 
         A clock that was set back takes along what it told before: moments ascend.
         """
-        if self._pictures and self._pictures[-1].server.pid != overview.server.pid:
+        last = self.latest
+        if last is not None and last.server.pid != overview.server.pid:
             self._clear()
         while self._pictures and overview.server.now <= self._pictures[-1].server.now:
             self._drop_last()

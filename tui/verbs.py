@@ -17,7 +17,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Verb:
-    """One verb. ``takes_model``: ``required``, ``optional`` or ``""``; in ``shell``, ``{model}`` stands for a name."""
+    """One verb. ``takes_model``: ``required``, ``optional`` or ``""``; in ``shell``, ``{model}`` stands for a name.
+
+    ``shell`` is empty for what only a dashboard has; ``key`` does the same on the screens.
+    """
 
     name: str
     title: str
@@ -25,10 +28,16 @@ class Verb:
     aliases: tuple[str, ...] = ()
     takes_model: str = ""
     changes: bool = False
+    key: str = ""
 
     def shell_line(self, model: str = "") -> str:
         """The command of the shell that does the same."""
         return self.shell.format(model=shlex.quote(model) if model else "").strip()
+
+    def hint(self, model: str = "") -> str:
+        """The shell's line, and the key."""
+        key = f"key {self.key}" if self.key else ""
+        return "   ".join(filter(None, (self.shell_line(model), key)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,23 +49,23 @@ class Command:
 
 
 VERBS = (
-    Verb("models", "Show the models", "infer model list", ("ls", "1")),
-    Verb("host", "Show host and GPUs", "infer top --once", ("gpus", "2")),
-    Verb("logs", "Show the log", "infer logs -f", ("log", "3"), takes_model="optional"),
-    Verb("try", "Call a model", "infer call {model}", ("call", "4"), takes_model="optional"),
-    Verb("model", "Open a model", "infer model stats {model}", ("m", "describe"), takes_model="required"),
-    Verb("config", "Show a model's configuration", "infer model config {model}", ("y",), takes_model="required"),
-    Verb("load", "Load a model", "infer model load {model}", ("l",), takes_model="required", changes=True),
-    Verb("unload", "Unload a model", "infer model unload {model}", ("u",), takes_model="required", changes=True),
-    Verb("reload", "Reload a model", "infer model reload {model}", ("r",), takes_model="required", changes=True),
-    Verb("refresh", "Ask the server now", "infer top --once"),
-    Verb("pause", "Pause, or go on", "infer top --once", ("freeze",)),
-    Verb("slower", "Longer intervals", "infer top --interval 2"),
-    Verb("faster", "Shorter intervals", "infer top --interval 0.5"),
-    Verb("theme", "Light or dark", "infer top"),
-    Verb("mouse", "Mouse on or off", "INFER_NO_MOUSE=1 infer top"),
-    Verb("help", "Show the keys", "infer top --help", ("h",)),
-    Verb("quit", "Leave the dashboard", "infer down", ("q", "exit")),
+    Verb("models", "Show the models", "infer model list", ("ls", "1"), key="1"),
+    Verb("host", "Show host and GPUs", "infer top --once", ("gpus", "2"), key="2"),
+    Verb("logs", "Show the log", "infer logs -f", ("log", "3"), takes_model="optional", key="3"),
+    Verb("try", "Call a model", "infer call {model}", ("call", "4"), takes_model="optional", key="4"),
+    Verb("model", "Open a model", "infer model stats {model}", ("m", "describe"), takes_model="required", key="enter"),
+    Verb("config", "Show a model's configuration", "infer model config {model}", ("y",), "required", key="y"),
+    Verb("load", "Load a model", "infer model load {model}", ("l",), "required", changes=True, key="o"),
+    Verb("unload", "Unload a model", "infer model unload {model}", ("u",), "required", changes=True, key="u"),
+    Verb("reload", "Reload a model", "infer model reload {model}", ("r",), "required", changes=True, key="r"),
+    Verb("refresh", "Ask the server now", "infer top --once", key="ctrl+r"),
+    Verb("pause", "Pause the pictures, or go on", "", ("freeze",), key="p"),
+    Verb("slower", "Longer intervals", "infer top --interval 2", key="+"),
+    Verb("faster", "Shorter intervals", "infer top --interval 0.5", key="-"),
+    Verb("theme", "Light or dark", "", key="t"),
+    Verb("mouse", "Mouse on or off", "INFER_NO_MOUSE=1 infer top", key="m"),
+    Verb("help", "Show the keys", "infer top --help", ("h",), key="?"),
+    Verb("quit", "Leave the dashboard", "", ("q", "exit"), key="q"),
 )
 """In the order in which they are offered."""
 

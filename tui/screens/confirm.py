@@ -21,11 +21,18 @@ class ConfirmScreen(Dialog):
     def __init__(self, verb: str, names: Sequence[str], consequences: Sequence[str]) -> None:
         lines = [Content(line) for line in self._names(names)]
         lines += [Content.styled(f"! {line}", "$warning") for line in consequences]
+        if not consequences:
+            calm = (
+                "No request is in flight, and no other model stands on it."
+                if verb != "load"
+                else "It does not serve yet."
+            )
+            lines.append(Content(calm))
         same = shell_lines(verb, names)
         more = f"\n  … and {len(same) - 1} more like it" if len(same) > 1 else ""
         lines += [Content(""), Content.styled(f"The same from a shell:  {same[0]}{more}", "$text-muted")]
         variant = "error" if verb == "unload" else "warning"
-        answers = [Answer("", "Cancel", "esc", "primary"), Answer(verb, verb.capitalize(), verb[0], variant)]
+        answers = [Answer("", "Cancel", "esc", "primary"), Answer(verb, verb.capitalize(), "y", variant)]
         super().__init__(question(verb, names), lines, answers)
 
     @staticmethod

@@ -36,6 +36,8 @@ class Dialog(ModalScreen[str]):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,ctrl+c", "cancel", "Cancel", tooltip="Close without doing anything"),
         Binding("left,shift+tab", "app.focus_previous", "Previous", show=False, tooltip="The answer to the left"),
+        Binding("down,pagedown", "scroll(5)", "Down", show=False, tooltip="More of a long text"),
+        Binding("up,pageup", "scroll(-5)", "Up", show=False, tooltip="Back in a long text"),
         Binding("right,tab", "app.focus_next", "Next", show=False, tooltip="The answer to the right"),
     ]
 
@@ -70,6 +72,10 @@ class Dialog(ModalScreen[str]):
     def on_button_pressed(self, event: Button.Pressed) -> None:
         """The chosen answer."""
         self.dismiss(event.button.name or "")
+
+    def action_scroll(self, lines: int) -> None:
+        """Some lines on or back."""
+        self.query_one(VerticalScroll).scroll_relative(y=lines, animate=False)
 
     def action_cancel(self) -> None:
         """The empty answer."""
