@@ -82,8 +82,9 @@ class LogsScreen(DashboardScreen):
         yield Prompt()
 
     def on_mount(self) -> None:
-        """The keys go to the lines."""
+        """The keys go to the lines, which are laid out as another screen may have asked already."""
         self._lines.focus()
+        self._lay_out(self._wanted)
 
     def show(self, overview: Overview, history: History) -> None:
         """A picture says nothing of the log."""
@@ -126,6 +127,8 @@ class LogsScreen(DashboardScreen):
 
     def _lay_out(self, wanted: Wanted) -> None:
         self._wanted = wanted
+        if not self.is_mounted:
+            return
         self._lines.lay_out(self._book.records, wanted)
         self._say()
         self.show_link(self.dashboard.link)

@@ -94,8 +94,19 @@ class LogLines(ScrollView, can_focus=True):
             widest = max((len(row.head) + len(row.model) + len(row.text) for row in self.rows), default=0)
         self.virtual_size = Size(widest, len(self.rows))
         if self.follow:
-            self.scroll_end(animate=False, immediate=True, x_axis=False)
+            self._to_end()
+            # A scroll bar that appears with the next layout takes a line away.
+            self.call_after_refresh(self.on_resize)
         self.refresh()
+
+    def _to_end(self) -> None:
+        # By force: scroll bars, which would allow it, appear with the next layout only.
+        self.scroll_end(animate=False, immediate=True, force=True, x_axis=False)
+
+    def on_resize(self) -> None:
+        """The end stays in view."""
+        if self.follow:
+            self._to_end()
 
     def render_line(self, y: int) -> Strip:
         """One line of the screen."""
@@ -129,7 +140,7 @@ class LogLines(ScrollView, can_focus=True):
         changed = follow != self.follow
         self.follow = follow
         if follow:
-            self.scroll_end(animate=False, immediate=True, x_axis=False)
+            self._to_end()
         if changed:
             self.post_message(self.Followed())
 
