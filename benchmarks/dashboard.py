@@ -6,8 +6,8 @@
     python benchmarks/dashboard.py --runs 3 --seconds 5
 
 Dashboard and empty app run under a terminal of 80x24 each, started in turn. The first frame is there when the first
-word that an app shows arrives at the terminal. CPU is user and system time of the dashboard's process alone, once with a
-server at rest and once with traffic to all of its models. Exit status 1 where a limit is not kept.
+word that an app shows arrives at the terminal. CPU is user and system time of the dashboard's process alone, once with
+a server at rest and once with traffic to all of its models. Exit status 1 where a limit is not kept.
 """
 
 from __future__ import annotations
@@ -165,9 +165,8 @@ def repository(folder: Path) -> Path:
 def _measure(server: Server, runs: int, seconds: float) -> Iterator[bool]:
     operator = f"http://127.0.0.1:{server.operator_port}"
     empty, dashboard = frames(operator, runs)
-    print(
-        f"first frame  empty app {empty * 1000:.0f} ms   dashboard {dashboard * 1000:.0f} ms   {dashboard / empty:.2f} x"
-    )
+    figures = f"empty app {empty * 1000:.0f} ms   dashboard {dashboard * 1000:.0f} ms   {dashboard / empty:.2f} x"
+    print(f"first frame  {figures}")
     yield dashboard <= FRAME_RATIO * empty
     taken, written = share(operator, seconds)
     print(f"at rest      {taken * 100:.1f} % of a core, {written:.0f} bytes/s to the terminal")
