@@ -28,7 +28,7 @@ from textual.binding import Binding, BindingType
 from . import places
 from .cadence import State
 from .changing import Changing
-from .glyphs import locale_is_ascii
+from .glyphs import ascii_terminal
 from .poller import Poller
 from .rates import History
 from .screens.base import DashboardScreen
@@ -102,7 +102,7 @@ class DashboardApp(App[str]):
         self.history = History()
         self.poller = Poller(source, self.post_message, interval_s)
         self.changing = Changing(self, read_only=read_only)
-        self.ascii = locale_is_ascii()
+        self.ascii = ascii_terminal(os.environ)
         self.mouse = mouse
         for theme in (DARK, LIGHT):
             self.register_theme(theme)

@@ -62,7 +62,7 @@ def span(seconds: float | None) -> str:
 
 def _short(value: float) -> str:
     """Three digits that count."""
-    if value == int(value) or abs(value) >= 100:  # noqa: PLR2004  three digits before the point are enough
+    if value == int(value) or round(abs(value), 1) >= 100:  # noqa: PLR2004  three digits before the point are enough
         return f"{value:.0f}"
     return f"{value:.1f}" if abs(value) >= 1 else f"{value:.2f}"
 

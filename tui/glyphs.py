@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-import locale
 import unicodedata
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 UP, DOWN = "▲", "▼"
 DOT, BULLET, MARK = "·", "●", "✓"
@@ -73,6 +76,13 @@ def _plain(letter: str) -> str:
     return "??" if unicodedata.east_asian_width(letter) in _WIDE else "?"
 
 
-def locale_is_ascii() -> bool:
-    """Whether the terminal is told to be one that cannot show more than ASCII."""
-    return "utf" not in locale.getpreferredencoding(False).lower()  # noqa: FBT003  the library has no keyword for it
+def ascii_terminal(environment: Mapping[str, str]) -> bool:
+    """Whether the terminal is told to be one that cannot show more than ASCII: by INFER_ASCII, or by its locale.
+
+    A locale that names no UTF encoding cannot; one that is not set at all is taken for a modern one, as Python does.
+    """
+    if environment.get("INFER_ASCII"):
+        return True
+    names = (environment.get(name) for name in ("LC_ALL", "LC_CTYPE", "LANG"))
+    locale = next((name for name in names if name), "UTF-8")
+    return "utf" not in locale.lower()

@@ -20,7 +20,7 @@ def text(history: History, address: str) -> str:
         return f"infer: no answer came from {address}\n"
     server = latest.server
     ready = [row for row in latest.models if row.state == "READY"]
-    up = f", up {figures.span(server.now - server.started_at)}" if server.started_at else ""
+    up = f", up {figures.span(server.now - server.started_at)}" if server.started_at is not None else ""
     state = "ready" if server.ready else "not ready"
     name = server.name or server.id or "server"
     lines = [f"{name} at {server.http or address}: {state}{up}, {len(ready)} of {len(latest.models)} models ready"]

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, ClassVar
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.screen import Screen
-from textual.widgets import Footer, Static
+from textual.widgets import Static
 
 from ..dashboard import dashboard_of
 from ..widgets.banner import Banner
+from ..widgets.key_bar import KeyBar
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -72,7 +73,7 @@ class DashboardScreen(Screen[None]):
         yield Static("The dashboard needs {} columns and {} rows.".format(*SMALLEST), id="too-small")
         with Vertical(id="body"):
             yield from self.compose_body()
-        yield Footer(show_command_palette=False, compact=True)
+        yield KeyBar()
 
     def compose_body(self) -> Iterable[Widget]:
         """The widgets between banner and footer."""

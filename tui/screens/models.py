@@ -113,7 +113,7 @@ class ModelsScreen(DashboardScreen):
         """Back to the table."""
         self._table.focus()
 
-    def on_data_table_row_selected(self) -> None:
+    def on_live_table_opened(self) -> None:
         """Enter."""
         self.action_visit("model")
 

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from textual import events
-    from textual.widgets import DataTable
 
     from ..columns import Cell, Key, Layout
     from ..filtering import Filter
@@ -129,11 +128,10 @@ class ModelTable(LiveTable):
         """Other columns may fit now."""
         self._again()
 
-    def on_data_table_header_selected(self, event: DataTable.HeaderSelected) -> None:
-        """A click on a column's title."""
+    def on_live_table_title_clicked(self, event: LiveTable.TitleClicked) -> None:
+        """A click on a column's title sorts by it."""
         event.stop()
-        if event.column_key.value in columns.BY_NAME:
-            self.action_sort(event.column_key.value)
+        self.action_sort(event.column)
 
     def action_sort(self, column: str) -> None:
         """Sort by a column, or the other way round."""
@@ -151,7 +149,7 @@ class ModelTable(LiveTable):
         if self.selected:
             self._marked ^= {self.rows_shown[self.cursor_row].key}
             self._again()
-            self.action_cursor_down()
+            self.action_move(1)
 
     def action_mark_all(self) -> None:
         """Mark all rows that are shown; where they are already, none."""
