@@ -90,7 +90,10 @@ def _print_page(source: Source, output: Format, interval: float) -> None:
     else:
         import shutil
 
-        print(text.page(before, after, shutil.get_terminal_size((text.WIDTH, 24)).columns))
+        from ...tui.glyphs import ascii_only, locale_is_ascii
+
+        page = text.page(before, after, shutil.get_terminal_size((text.WIDTH, 24)).columns)
+        print(ascii_only(page) if locale_is_ascii() else page)
 
 
 def _pictures(source: Source, interval: float) -> tuple[Overview, Overview]:

@@ -58,7 +58,7 @@ async def test_a_form_is_filled_in_and_sent(make_app: Any, until: Any, called: C
     app = make_app(source=called)
     async with app.run_test(size=size) as pilot:
         await opened(app, pilot, until)
-        assert "text  BYTES [-1, 1]" in text(app)
+        await until(pilot, lambda: "text  BYTES [-1, 1]" in text(app), "what the input takes")
         assert '[["hello"]]' in text(app)
         await pilot.press("ctrl+s")
         await until(pilot, lambda: "answered" in text(app), "the answer")
