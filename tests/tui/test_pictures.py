@@ -1,0 +1,22 @@
+"""The pictures in the repository are what the dashboard looks like now."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def test_the_pictures_are_current(root: Path) -> None:
+    words = [sys.executable, str(root / "packaging" / "screens" / "make"), "--check"]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=240, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_every_picture_is_small(root: Path) -> None:
+    pictures = list((root / "packaging" / "screens").glob("*.svg"))
+    assert len(pictures) >= 4
+    assert all(picture.stat().st_size < 100_000 for picture in pictures)
