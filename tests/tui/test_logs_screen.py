@@ -170,6 +170,7 @@ async def test_a_search_marks_lines_and_goes_from_one_to_the_next(make_app: Any,
         assert lines(app).marked == first
         await pilot.press("s", *"nowhere", "enter")
         await until(pilot, lambda: "nowhere: 0 of 0" in text(app), "nothing found")
+        assert lines(app).marked == -1
         await pilot.press("n", "escape")
         await until(pilot, lambda: "nowhere" not in text(app), "no search")
 

@@ -180,8 +180,7 @@ class LogsScreen(DashboardScreen):
             self.aim(message.text)
             return
         self._lay_out(replace(self._wanted, search=Filter(message.text)))
-        self._lines.marked = self._lines.scroll_offset.y - 1
-        self.action_jump(1)
+        self._jump(self._lines.scroll_offset.y - 1, 1)
 
     def aim(self, model: str, version: str = "") -> None:  # noqa: ARG002  lines of all versions belong together
         """Show the lines of one model; of all where the name is empty."""
@@ -211,7 +210,10 @@ class LogsScreen(DashboardScreen):
 
     def action_jump(self, step: int) -> None:
         """The next line that the search finds."""
-        place = log_book.next_match(log_book.found(self._lines.rows, self._wanted), self._lines.marked, step)
+        self._jump(self._lines.marked, step)
+
+    def _jump(self, start: int, step: int) -> None:
+        place = log_book.next_match(log_book.found(self._lines.rows, self._wanted), start, step)
         if place is not None:
             self._lines.show_line(place)
         self._say()

@@ -47,6 +47,8 @@ class TryScreen(DashboardScreen):
         Binding("ctrl+e", "examples", "Examples", tooltip="Put the example values back", priority=True),
         Binding("e", "edit", "Edit", tooltip="Type into the first field; escape leaves it"),
         Binding("o", "choose", "Model", tooltip="Choose another model"),
+        Binding("pagedown", "scroll(8)", "Page down", show=False, tooltip="Scroll the answer a page down"),
+        Binding("pageup", "scroll(-8)", "Page up", show=False, tooltip="Scroll the answer a page up"),
         Binding("j", "scroll(1)", "Down", show=False, tooltip="Scroll the answer down"),
         Binding("k", "scroll(-1)", "Up", show=False, tooltip="Scroll the answer up"),
     ]
@@ -235,8 +237,13 @@ def answered(answer: Answer, phases: Rates, curl: str) -> Iterable[Content]:
         yield Content.assemble(
             (f" {tensor.name}", "bold"), (f"  {tensor.datatype} {list(tensor.shape)}", "$text-muted")
         )
-        shown = json.dumps(tensor.values[:_SHOWN_VALUES], ensure_ascii=False)
+        shown = json.dumps([_short(value) for value in tensor.values[:_SHOWN_VALUES]], ensure_ascii=False)
         cut = f"  … of {len(tensor.values)} values" if len(tensor.values) > _SHOWN_VALUES else ""
         yield Content(f"   {shown}{cut}")
     yield Content("")
     yield Content.styled(f" {curl[:_SHOWN_CURL]}{'…' if len(curl) > _SHOWN_CURL else ''}", "$text-muted")
+
+
+def _short(value: Any) -> Any:  # noqa: ANN401  a JSON value
+    """A float in as many digits as FP32 has; the rest would be noise."""
+    return float(f"{value:.7g}") if isinstance(value, float) else value
