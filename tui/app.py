@@ -169,6 +169,9 @@ class DashboardApp(App[str]):
 
     def go(self, mode: str, model: str = "", version: str = "") -> None:
         """Show another screen of the first level, turned to a model where one is named."""
+        if mode not in self.MODES:
+            self.notify(f"this build has no screen '{mode}'", severity="warning", markup=False)
+            return
         self.switch_mode(mode)
         if model:
             cast("DashboardScreen", self.screen).aim(model, version)

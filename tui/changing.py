@@ -66,8 +66,10 @@ class Changing:
         self._app.post_message(ChangesDone(tuple(outcomes)))
 
     def show_progress(self, progress: changes.Progress) -> None:
-        """Say what has begun; it stays until it is over."""
+        """Say what has begun; the model's row says so until it is over."""
         self._app.notify(progress.words, timeout=3, markup=False)
+        if self._app.front is not None:
+            self._app.front.catch_up()
 
     def show_outcomes(self, outcomes: tuple[changes.Outcome, ...]) -> None:
         """One success is a line that goes away; several, or a failure, stay until they are read."""

@@ -65,6 +65,7 @@ def leave(app: DashboardApp) -> None:
     from .screens.quit import QuitScreen
 
     if isinstance(app.screen, QuitScreen):
+        app.screen.action_cancel()
         return
     if not app.owned and not app.changing.busy:
         app.exit("detach")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -11,9 +12,10 @@ import pytest
 from infer.tui.app import DashboardApp
 from infer.tui.failure import ClientError, Kind
 from infer.tui.snapshot import Duration, Host, Instance, LogPage, LogRecord, ModelSnapshot, Overview, Server
+from infer.tui.widgets.model_table import ModelTable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import AsyncIterator, Callable, Mapping
 
     from textual.pilot import Pilot
 
@@ -142,3 +144,33 @@ async def _until(pilot: Pilot[Any], true: Callable[[], object], what: str) -> No
 def until() -> Callable[..., Any]:
     """``await until(pilot, condition, words)``: wait for something that comes with a message."""
     return _until
+
+
+def _screen_text(app: DashboardApp) -> str:
+    """What the terminal shows, line by line."""
+    width, height = app.size
+    lines = app.screen._compositor.render_strips()
+    return "\n".join("".join(segment.text for segment in line)[:width] for line in lines[:height])
+
+
+@pytest.fixture
+def screen_text() -> Callable[[DashboardApp], str]:
+    """The text of the screen in front, as a terminal shows it."""
+    return _screen_text
+
+
+@pytest.fixture
+def opened(make_app: Callable[..., DashboardApp]) -> Callable[..., Any]:
+    """Runs a dashboard until its first picture is drawn: ``async with opened(size, **options) as (app, pilot)``."""
+
+    @contextlib.asynccontextmanager
+    async def opened(
+        size: tuple[int, int] = (80, 24), **options: Any
+    ) -> AsyncIterator[tuple[DashboardApp, Pilot[Any]]]:
+        app = make_app(**options)
+        async with app.run_test(size=size, notifications=True) as pilot:
+            await _until(pilot, lambda: app.history.latest and app.screen.query_one(ModelTable).titled, "a picture")
+            await pilot.pause()
+            yield app, pilot
+
+    return opened

@@ -14,6 +14,7 @@ from textual.widgets import Button, Static
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from textual import events
     from textual.app import ComposeResult
 
 
@@ -62,11 +63,12 @@ class Dialog(ModalScreen[str]):
         """The first answer is the one that Enter gives."""
         self.query(Button).first().focus()
 
-    def on_key(self, event: object) -> None:
-        """A letter chooses its answer."""
-        key = getattr(event, "key", "")
+    def on_key(self, event: events.Key) -> None:
+        """A letter chooses its answer, and means nothing more to the screen below."""
         for answer in self._answers:
-            if answer.key and key == answer.key:
+            if answer.key and event.key == answer.key:
+                event.stop()
+                event.prevent_default()
                 self.dismiss(answer.value)
 
     def on_button_pressed(self, event: Button.Pressed) -> None:

@@ -33,6 +33,8 @@ class HelpScreen(ModalScreen[None]):
         Binding("down,j", "scroll(1)", "Down", tooltip="One line on"),
         Binding("up,k", "scroll(-1)", "Up", tooltip="One line back"),
         Binding("pagedown,space", "scroll(15)", "Page down", tooltip="One page on"),
+        Binding("home,g", "scroll(-1000)", "Top", tooltip="To the beginning"),
+        Binding("end,G", "scroll(1000)", "End", tooltip="To the end"),
         Binding("pageup", "scroll(-15)", "Page up", tooltip="One page back"),
     ]
 
@@ -65,13 +67,13 @@ def group_of(active: ActiveBinding) -> str:
 
 
 def key_table(screen: Screen[object]) -> dict[str, dict[str, tuple[list[str], str, bool]]]:
-    """By group and action: the keys, what they do, and whether that is allowed now."""
+    """By group, action and words: the keys, what they do, and whether that is allowed now."""
     table: dict[str, dict[str, tuple[list[str], str, bool]]] = {group: {} for group in GROUPS}
     app = app_of(screen)
     for active in screen.active_bindings.values():
         binding = active.binding
         words = active.tooltip or binding.description
-        row = table[group_of(active)].setdefault(binding.action, ([], words, active.enabled))
+        row = table[group_of(active)].setdefault(f"{binding.action} {words}", ([], words, active.enabled))
         row[0].append(app.get_key_display(binding))
     return table
 

@@ -92,9 +92,9 @@ class LiveTable(ScrollView, can_focus=True):
         return self._order.index(self._selected) if self._selected in self._cells else 0
 
     @property
-    def shown(self) -> list[list[str]]:
-        """The texts of all rows, in order."""
-        return [[cell.text for cell in self._cells[key]] for key in self._order]
+    def titled(self) -> Titles:
+        """The columns that are shown."""
+        return self._titles
 
     def on_mount(self) -> None:
         """Colours follow the theme."""
