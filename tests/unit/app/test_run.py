@@ -74,7 +74,7 @@ def handlers() -> Iterator[None]:
 
 
 def serve(monkeypatch: pytest.MonkeyPatch, server: FakeServer, **settings: Any) -> int:
-    monkeypatch.setattr(wiring, "build", lambda _settings: server)
+    monkeypatch.setattr(wiring, "build", lambda _settings, _log: server)
     # The collector's settings and the C library's are this process's, which goes on.
     monkeypatch.setattr(run, "settle", lambda: None)
     monkeypatch.setattr(run, "keep_freed_memory", lambda: None)
