@@ -10,6 +10,7 @@ import pytest
 
 from infer.app import standing, stopping
 from infer.app.cli import logs, root
+from infer.app.cli.servers import server_names
 from infer.app.failures import CommandError, ExitCode
 from infer.app.registry import Record, Registry
 from infer.app.standing import Standing
@@ -265,3 +266,12 @@ def test_logs_of_an_address_come_from_there(
     monkeypatch.setattr(ServerSource, "log", log)
     assert root.outcome(["logs", "--url", "http://host:8002"]) == 0
     assert seen == ["http://host:8002"]
+
+
+def test_the_shell_offers_the_servers_that_run(run: Any, registry: Registry) -> None:
+    run("blue")
+    run("default")
+    assert server_names(None, [], "") == ["default", "blue"]
+    assert server_names(None, [], "b") == ["blue"]
+    registry.folder.chmod(0o777)
+    assert server_names(None, [], "") == []
