@@ -6,12 +6,13 @@ that this user runs on this machine, the address where a server listens unless t
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from ..tui.client import INFERENCE_URL, OPERATOR_URL, UNIX, Client
-from .failures import CommandError
+from .failures import CommandError, ExitCode
 from .places import DEFAULT_NAME
 
 if TYPE_CHECKING:
@@ -46,6 +47,8 @@ def inference_url(wanted: Wanted, registry: Registry) -> str:
     record = chosen(registry.live())
     if record is None:
         return INFERENCE_URL
+    if not record.http and not record.operator and not record.start_page:
+        client_of(record)
     if not record.http:
         raise CommandError(
             f"the server '{record.name}' has no HTTP door", "it runs with --allow-http=false", "name another with --url"
@@ -67,6 +70,13 @@ def client_of(record: Record, timeout: float = 30.0) -> Client:
         return Client(f"{UNIX}{record.control_socket}", timeout)
     if record.operator:
         return Client(f"http://{record.operator}", timeout, record.control_key)
+    if not record.start_page:
+        raise CommandError(
+            f"the server '{record.name}' cannot be asked yet",
+            "it is starting, and no door of it is open",
+            "try again in a moment",
+            code=ExitCode.NOT_READY,
+        )
     raise CommandError(
         f"the server '{record.name}' cannot be asked",
         "it runs with --allow-metrics=false, so it has no operator's door",
@@ -94,8 +104,7 @@ def loopback_port(url: str) -> int | None:
     """The port of an address of this machine's loopback; None for any other address. Pure."""
     if url.startswith(UNIX):
         return None
-    try:
+    with suppress(ValueError):
         parts = urlsplit(url if "//" in url else f"//{url}")
         return parts.port if parts.hostname in _LOOPBACK else None
-    except ValueError:
-        return None
+    return None

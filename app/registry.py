@@ -16,7 +16,7 @@ import shutil
 import threading
 import time
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Self, cast
 
 from .failures import CommandError, ExitCode
@@ -98,7 +98,6 @@ class Registration:
     def __init__(self, folder: Path, descriptors: tuple[int, ...]) -> None:
         self._folder = folder
         self._descriptors = descriptors
-        self._record: Record | None = None
 
     @property
     def control_socket(self) -> Path:
@@ -112,17 +111,11 @@ class Registration:
 
     def publish(self, record: Record) -> None:
         """Write the record, all of it or none. Raises OSError."""
-        self._record = record
         written = self._folder / f"{_RECORD}.{os.getpid()}"
         descriptor = os.open(written, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:
             json.dump(asdict(record), file, indent=2)
         written.replace(self._folder / _RECORD)
-
-    def started(self, start_page: str) -> None:
-        """Add what the server shows once it has started. Raises OSError."""
-        if self._record is not None:
-            self.publish(replace(self._record, start_page=start_page))
 
     def release(self) -> None:
         """Take the server out of the registry. Idempotent."""

@@ -15,13 +15,17 @@ from typing import TYPE_CHECKING
 
 from ..backends.api.errors import InferError
 from ..server.observe import logs
-from . import console
+from . import console, listing
 from .failures import ExitCode
+from .registry import NameTaken
 from .stop_signals import StopRequested, StopSignals
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from ..server.lifecycle.signature import ModelSignature
     from ..server.observe.log_ring import LogRing
+    from .listing import Listing
     from .settings import ServerSettings
     from .wiring import RunningServer
 
@@ -34,15 +38,22 @@ _M_TRIM_THRESHOLD = -1
 _M_MMAP_THRESHOLD = -3
 
 
-def serve(settings: ServerSettings) -> int:
-    """Serve until told to stop; the exit code of the process. Main thread."""
+def serve(settings: ServerSettings, arguments: Sequence[str] = ()) -> int:
+    """Serve until told to stop; the exit code of the process. Main thread.
+
+    A server with a name is entered in the user's registry, with the ``arguments`` that it was started with.
+    """
     try:
         service = logs.configure(log_settings(settings))
     except InferError as error:
         sys.stderr.write(f"error: {error}\n")
         return ExitCode.FAILED
     try:
-        return _serve(settings, service.ring)
+        with listing.enter(settings, arguments) as entry:
+            return _serve(entry, service.ring)
+    except NameTaken as error:
+        _logger.error("the server cannot start: %s: %s; %s", error.what, error.why, error.fix)  # noqa: TRY400  as below
+        return ExitCode.FAILED
     finally:
         service.stop()
 
@@ -61,20 +72,21 @@ def log_settings(settings: ServerSettings) -> logs.LogSettings:
     )
 
 
-def _serve(settings: ServerSettings, log: LogRing) -> int:
+def _serve(entry: Listing, log: LogRing) -> int:
     keep_freed_memory()
     with StopSignals() as signals:
-        return _serve_until_stopped(settings, signals, log)
+        return _serve_until_stopped(entry, signals, log)
 
 
-def _serve_until_stopped(settings: ServerSettings, signals: StopSignals, log: LogRing) -> int:
+def _serve_until_stopped(entry: Listing, signals: StopSignals, log: LogRing) -> int:
     from .wiring import build  # noqa: PLC0415  the runtimes' libraries are loaded after the settings are known good
 
+    settings = entry.settings
     for notice in settings.notices:
         _logger.warning("%s", notice)
     try:
         server = build(settings, log)
-        failed = server.start()
+        failed = server.start(lambda: entry.opened(server))
     except InferError as error:
         _logger.error("the server cannot start: %s", error)  # noqa: TRY400  the sentence says it; a trace does not
         return ExitCode.FAILED
@@ -89,7 +101,7 @@ def _serve_until_stopped(settings: ServerSettings, signals: StopSignals, log: Lo
         return ExitCode.FAILED
     signals.armed = False
     settle()
-    _announce(server, settings)
+    _announce(server, entry)
     return _until_stopped(server, settings, signals)
 
 
@@ -142,8 +154,9 @@ def _stop(server: RunningServer, signals: StopSignals) -> None:
     server.stop()
 
 
-def _announce(server: RunningServer, settings: ServerSettings) -> None:
+def _announce(server: RunningServer, entry: Listing) -> None:
     """Print the start page, in order with the log where both go to the console."""
+    settings = entry.settings
     page = console.start_page(
         server.engine.index(),
         _ready_signatures(server),
@@ -151,6 +164,7 @@ def _announce(server: RunningServer, settings: ServerSettings) -> None:
         operator=server.operator_address,
         grpc=server.grpc_address,
     )
+    entry.started(page)
     if settings.log_info and not settings.log_file:
         _logger.info("serving", extra={"table": page})
     else:

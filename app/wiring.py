@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import secrets
-import sys
 from typing import TYPE_CHECKING
 
 from .. import __version__
@@ -13,8 +12,11 @@ from ..server.engine import Engine, EngineSettings
 from ..server.lifecycle.loader import LoaderSettings
 from ..server.loop import ServingLoop
 from ..server.observe.gpu import usable_indices
+from .helpers import helper_command
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ..backends.api.errors import InferError
     from ..server.grpc.service import GrpcService
     from ..server.http.service import HttpService
@@ -49,8 +51,10 @@ class RunningServer:
         if doors and settings.allow_metrics:
             self.operator = self._operator_service(log)
 
-    def start(self) -> dict[str, InferError]:
+    def start(self, opened: Callable[[], None] = lambda: None) -> dict[str, InferError]:
         """Start everything and load the start-up models; the models that failed, by name.
+
+        ``opened`` is called between the two: the doors answer, and the models are not loaded yet.
 
         Raises InferError where a port is taken or a repository is none; everything is stopped again then.
         """
@@ -62,6 +66,7 @@ class RunningServer:
                 self.serving_loop.run(self.grpc.start())
             if self.operator is not None:
                 self.operator.start()
+            opened()
             return self.serving_loop.run(self.engine.start())
         except BaseException:
             self.stop()
@@ -132,17 +137,6 @@ class RunningServer:
 def build(settings: ServerSettings, log: LogRing | None = None) -> RunningServer:
     """A server with its doors, not started yet. ``log`` keeps the newest log records for the operator's door."""
     return RunningServer(settings, log=log)
-
-
-def helper_command(name: str) -> tuple[str, ...]:
-    """The command line that becomes one of the server's helper processes; a descriptor number is appended.
-
-    A single-file binary is its own interpreter and takes the subcommand directly. ``-P`` keeps the working directory
-    off ``sys.path``, where a file of the user's could shadow a module.
-    """
-    if getattr(sys, "frozen", False):
-        return (sys.executable, name)
-    return (sys.executable, "-P", "-m", "infer", name)
 
 
 def _engine_settings(settings: ServerSettings) -> EngineSettings:

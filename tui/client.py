@@ -49,6 +49,10 @@ class Reply:
         return self.status < _FIRST_ERROR_STATUS
 
 
+def _nothing() -> set[http.client.HTTPConnection]:
+    return set()
+
+
 @dataclass(frozen=True, slots=True)
 class Client:
     """Talks to one address; a connection a request, since a command makes one or two.
@@ -60,6 +64,7 @@ class Client:
     url: str
     timeout: float = 30.0
     key: str = field(default="", repr=False)
+    _open: set[http.client.HTTPConnection] = field(default_factory=_nothing, init=False, repr=False, compare=False)
 
     def get(self, path: str) -> Any:  # noqa: ANN401  a JSON document
         """The JSON document at a path."""
@@ -78,6 +83,7 @@ class Client:
         sent = dict(headers or {})
         if self.key:
             sent["Authorization"] = f"Bearer {self.key}"
+        self._open.add(connection)
         try:
             connection.request(method, path, body or None, sent)
             response = connection.getresponse()
@@ -99,7 +105,17 @@ class Client:
                 kind=Kind.NO_CONNECTION,
             ) from error
         finally:
+            self._open.discard(connection)
             connection.close()
+
+    def interrupt(self) -> None:
+        """Let go of every answer that other threads wait for: they fail at once, whatever the server does."""
+        import contextlib
+        import socket
+
+        for connection in tuple(self._open):
+            with contextlib.suppress(OSError, AttributeError):
+                connection.sock.shutdown(socket.SHUT_RDWR)
 
     def _connect(self) -> http.client.HTTPConnection:
         import http.client

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from .client import Client, control_path, model_path
 from .failure import ClientError, Kind
@@ -53,6 +53,15 @@ class Source(Protocol):
         ...
 
 
+@runtime_checkable
+class Interruptible(Protocol):
+    """A source whose calls can be let go of, so that a process that wants to end need not wait for them."""
+
+    def interrupt(self) -> None:
+        """Fail the calls that are under way in other threads."""
+        ...
+
+
 class ServerSource:
     """A server of ours, over its operator's door or its control socket."""
 
@@ -69,10 +78,24 @@ class ServerSource:
 
     def overview(self) -> Overview:
         """The server now."""
-        overview = parse_overview(self._client.get("/v2/operator/overview"))
+        document = self._client.get("/v2/operator/overview")
+        try:
+            overview = parse_overview(document)
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise ClientError(
+                f"what {self.address} answered is no picture of a server",
+                str(error) or type(error).__name__,
+                "name the operator's address of a server of this kind with --url",
+            ) from error
         http = overview.server.http
         self._inference = Client(f"http://{http}", self._client.timeout) if http else None
         return overview
+
+    def interrupt(self) -> None:
+        """Let go of every answer that is waited for."""
+        for client in (self._client, self._changes, self._inference):
+            if client is not None:
+                client.interrupt()
 
     def log(self, *, after: int | None = None, limit: int = 200, level: str = "", model: str = "") -> LogPage:
         """Log records after a number, or the last ones."""

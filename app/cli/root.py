@@ -11,7 +11,7 @@ import typer
 
 from ...tui.failure import Failure
 from ..failures import ExitCode, exit_code
-from . import call, config, ctx, doctor, model, ps, serve, up, version
+from . import call, config, ctx, doctor, down, logs, model, ps, serve, status, up, version
 from .tree import Tree, usage_failure
 
 _EXIT_CODES = (
@@ -45,6 +45,9 @@ def infer(
 
 
 up.register(app)
+down.register(app)
+status.register(app)
+logs.register(app)
 serve.register(app)
 ps.register(app)
 app.add_typer(model.app)

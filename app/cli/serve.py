@@ -6,10 +6,17 @@ status 1 and the usage text, as Triton's does.
 
 from __future__ import annotations
 
+import dataclasses
+import os
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ..settings import ServerSettings
 
 _CONTEXT: dict[str, Any] = {"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []}
 
@@ -21,11 +28,21 @@ def register(app: typer.Typer) -> None:
 
 def serve(context: typer.Context) -> None:
     """Serve model repositories, with Triton's flags (infer serve --help lists them)."""
-    raise typer.Exit(run_with_flags(context.args))
+    raise typer.Exit(run_with_flags(context.args, f"serve-{os.getpid()}"))
 
 
-def run_with_flags(args: list[str]) -> int:
-    """Serve as the flags say, until told to stop; the exit code."""
+def run_with_flags(args: Sequence[str], name: str) -> int:
+    """Serve as the flags say, until told to stop; the exit code. ``name`` is how other commands find the server."""
+    settings = read_flags(args)
+    if settings is None:
+        return 1
+    from ..run import serve as run_server
+
+    return run_server(dataclasses.replace(settings, name=name), args)
+
+
+def read_flags(args: Sequence[str]) -> ServerSettings | None:
+    """The settings that the flags ask for; None where they were refused or asked for the usage text, which is shown."""
     from ..arguments import BadOption, parse, usage
     from ..settings import from_arguments
 
@@ -33,12 +50,9 @@ def run_with_flags(args: list[str]) -> int:
         given = parse(args)
         if given.boolean("help"):
             sys.stderr.write(usage())
-            return 1
-        settings = from_arguments(given)
+            return None
+        return from_arguments(given)
     except BadOption as error:
         # The message comes last, where a terminal shows it.
         sys.stderr.write(f"{usage()}\n{error}\n")
-        return 1
-    from ..run import serve as run_server
-
-    return run_server(settings)
+        return None

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import threading
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -81,10 +82,8 @@ def test_what_a_server_tells_of_itself_is_read_back(registry: Registry) -> None:
         held.publish(told)
         assert registry.find("blue") == told
         assert registry.live() == [told]
-        held.started("MODEL …")
-        found = registry.find("blue")
-        assert found is not None
-        assert found.start_page == "MODEL …"
+        held.publish(replace(told, start_page="MODEL …"))
+        assert registry.live() == [replace(told, start_page="MODEL …")]
     assert registry.live() == []
     assert list(registry.folder.iterdir()) == []
 

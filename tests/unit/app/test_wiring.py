@@ -89,9 +89,3 @@ def test_a_delay_of_the_scheduler_that_is_no_number_of_requests_is_refused(
     monkeypatch.setenv(wiring.DELAY_SCHEDULER, text)
     with pytest.raises(InvalidArgument, match=f"TRITONSERVER_DELAY_SCHEDULER={text} is not a number of requests"):
         wiring.build(ServerSettings(model_repository=(tmp_path,)))
-
-
-def test_a_frozen_binary_is_its_own_helper(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sys.frozen", True, raising=False)
-    monkeypatch.setattr("sys.executable", "/opt/infer")
-    assert wiring.helper_command("_zygote") == ("/opt/infer", "_zygote")

@@ -1,0 +1,71 @@
+"""``infer status``: the servers that run on this machine, and how they stand."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ..failures import CommandError, ExitCode
+from .output import Format, print_json, print_table
+
+if TYPE_CHECKING:
+    from ..standing import Standing
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the tree."""
+    app.command()(status)
+
+
+def status(
+    name: Annotated[str, typer.Option("--name", metavar="NAME", help="One server; all where not given.")] = "",
+    timeout: Annotated[float, typer.Option("--timeout", min=0.001, help="Seconds to wait for an answer.")] = 5.0,
+    output: Annotated[Format, typer.Option("-o", "--output", help="How to print it.")] = Format.TABLE,
+) -> None:
+    """Show the servers that you run on this machine: addresses, models, requests under way, memory.
+
+    Exit code 0 where all are ready, 4 where one is not, 3 where there is none.
+
+    Examples: infer status · infer status --name blue -o json
+    """
+    from ..registry import Registry
+    from ..standing import document, look, outcome
+
+    registry = Registry.of_user()
+    found = [registry.find(name)] if name else registry.live()
+    standings = [look(record, timeout) for record in found if record is not None]
+    now = time.time()
+    if output is Format.JSON:
+        print_json([document(standing, now) for standing in standings])
+    elif output is Format.NAME:
+        for standing in standings:
+            print(standing.record.name)
+    else:
+        _print_table(standings, now)
+    if not standings:
+        raise CommandError(
+            f"no server named '{name}' is running" if name else "no server is running",
+            f"nothing is registered in {registry.folder}",
+            "start one: infer up",
+            code=ExitCode.NOT_FOUND,
+        )
+    raise typer.Exit(outcome(standings))
+
+
+def _print_table(standings: list[Standing], now: float) -> None:
+    """A row a server; one alone is shown with a line for each fact, which fits any terminal."""
+    from ..standing import HEAD, cells, reasons
+
+    rows = [cells(standing, now) for standing in standings]
+    if len(rows) == 1:
+        facts = [*zip(HEAD, rows[0], strict=True), ("LOG", standings[0].record.log_file or "on its console")]
+        for head, cell in facts:
+            print(f"{head.lower():10} {cell}")
+    elif rows:
+        print_table(HEAD, rows)
+    for line in [line for standing in standings for line in reasons(standing)]:
+        print(line)
+    sys.stdout.flush()

@@ -1,0 +1,1 @@
+"""The dashboard's screens, a file each; `tui/places.py` says which key shows which."""

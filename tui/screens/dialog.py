@@ -1,0 +1,76 @@
+"""A question over a screen: a title, what there is to say, and a row of answers, of which one is chosen beforehand."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal, Vertical, VerticalScroll
+from textual.content import Content
+from textual.screen import ModalScreen
+from textual.widgets import Button, Static
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from textual.app import ComposeResult
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """One button: what choosing it means, its words, its key, and Textual's variant."""
+
+    value: str
+    label: str
+    key: str = ""
+    variant: str = "default"
+
+
+class Dialog(ModalScreen[str]):
+    """Dismissed with the value of the answer; escape and ctrl+c give the empty one.
+
+    The first answer has the focus, so the harmless one stands first.
+    """
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,ctrl+c", "cancel", "Cancel", tooltip="Close without doing anything"),
+        Binding("left,shift+tab", "app.focus_previous", "Previous", show=False, tooltip="The answer to the left"),
+        Binding("right,tab", "app.focus_next", "Next", show=False, tooltip="The answer to the right"),
+    ]
+
+    def __init__(self, title: str, lines: Iterable[Content | str], answers: Iterable[Answer]) -> None:
+        super().__init__()
+        self._title = title
+        self._lines = [line if isinstance(line, Content) else Content(line) for line in lines]
+        self._answers = tuple(answers)
+
+    def compose(self) -> ComposeResult:
+        """The box."""
+        with Vertical(classes="dialog") as box:
+            box.border_title = Content(self._title)
+            with VerticalScroll(classes="dialog-text", can_focus=False):
+                yield Static(Content("\n").join(self._lines))
+            with Horizontal(classes="dialog-answers"):
+                for answer in self._answers:
+                    label = Content(answer.label) + (f" ({answer.key})" if answer.key else "")
+                    yield Button(label, variant=answer.variant, name=answer.value, compact=True)  # type: ignore[arg-type]
+
+    def on_mount(self) -> None:
+        """The first answer is the one that Enter gives."""
+        self.query(Button).first().focus()
+
+    def on_key(self, event: object) -> None:
+        """A letter chooses its answer."""
+        key = getattr(event, "key", "")
+        for answer in self._answers:
+            if answer.key and key == answer.key:
+                self.dismiss(answer.value)
+
+    def on_button_pressed(self, event: Button.Pressed) -> None:
+        """The chosen answer."""
+        self.dismiss(event.button.name or "")
+
+    def action_cancel(self) -> None:
+        """The empty answer."""
+        self.dismiss("")

@@ -1,0 +1,1 @@
+"""Pieces that the dashboard's screens are made of."""
