@@ -162,7 +162,8 @@ class Client:
         fix = {
             Kind.NOT_FOUND: "see what is there: infer model list",
             Kind.NOT_READY: "see states and reasons: infer model list",
-        }.get(kind, "")
+            Kind.REFUSED: "see which server and key are meant: infer config view --origin",
+        }.get(kind, "see what the server says of it: infer logs -n 20")
         return ClientError(f"the server refused {path} with status {reply.status}", why, fix, kind=kind)
 
 

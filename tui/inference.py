@@ -96,7 +96,10 @@ class Request:
         headers = {"Content-Type": "application/octet-stream", _HEADER: str(len(header))} if self.tail else {}
         reply = self.client.request("POST", self.path, b"".join([header, *self.tail]), headers)
         if not reply.ok:
-            raise self.client.refusal(reply, self.path)
+            failure = self.client.refusal(reply, self.path)
+            if "decoupled" in failure.why:
+                failure.fix = f"take its responses as they come: infer call {self.model} --stream …"
+            raise failure
         return read_answer(reply)
 
     def curl(self) -> str:

@@ -79,16 +79,20 @@ def decode(message: bytes) -> Answer:
             if isinstance(value, int):
                 continue
             if number == 1 and value:
-                why = str(value, "utf-8")
-                kind = Kind.NOT_FOUND if is_unknown(why) else Kind.FAILED
-                raise ClientError(
-                    "the server refused the request", why, "see what is there: infer model list", kind=kind
-                )
+                raise _refusal(str(value, "utf-8"))
             if number == 2:  # noqa: PLR2004  the response
                 response = value
         return _answer(response)
     except (ValueError, KeyError, IndexError, InferError) as error:
         raise ClientError("the answer cannot be read", str(error)) from error
+
+
+def _refusal(why: str) -> ClientError:
+    """The failure that the server's sentence stands for."""
+    if is_unknown(why):
+        fix = "see what is there: infer model list"
+        return ClientError("the server refused the request", why, fix, kind=Kind.NOT_FOUND)
+    return ClientError("the server refused the request", why, "see what it takes: infer model metadata MODEL")
 
 
 def _answer(message: memoryview) -> Answer:
