@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from .log_lines import read_lines, wanted
@@ -71,5 +71,14 @@ def from_file(path: Path, count: int, choice: Choice, now: float) -> list[LogRec
         lines = file.read().decode("utf-8", "replace").splitlines()
     if size > _FILE_BYTES:
         del lines[0]
-    found = [record for record in read_lines(lines, now) if wanted(record, choice.level, choice.model)]
+    records = (about(record, choice.model) for record in read_lines(lines, now))
+    found = [record for record in records if wanted(record, choice.level, choice.model)]
     return found[len(found) - min(count, len(found)) :]
+
+
+def about(record: LogRecord, model: str) -> LogRecord:
+    """The record, with the model that its text is about: lines of the two text formats say it only there."""
+    text = record.message
+    if model and not record.model and (f"'{model}'" in text or text.startswith(f"{model}_")):
+        return replace(record, model=model)
+    return record

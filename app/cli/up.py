@@ -16,6 +16,7 @@ import typer
 from ..failures import CommandError, ExitCode
 from ..places import DEFAULT_NAME, check_name
 from ..up_flags import with_defaults
+from .output import note
 from .serve import read_flags, run_with_flags
 
 if TYPE_CHECKING:
@@ -57,7 +58,10 @@ def up(
     shown with the command that installs it. Models are loaded and unloaded by who runs the server, and by others only
     with --allow-remote-control.
 
-    Examples: infer up · infer up --model-repository DIR · infer up --name blue --http-port 0 --detach
+    Examples:
+    infer up
+    infer up --model-repository models
+    infer up --name blue --http-port 0 --grpc-port 0 --metrics-port 0 --detach
     """
     check_name(name)
     if detach and foreground:
@@ -86,7 +90,7 @@ def _detached(name: str, args: list[str]) -> int:
         print(f"'{name}' is running already, as process {record.pid}; see it: {_line('status', name)}")
         return ExitCode.OK
     print(record.start_page)
-    print(f"\n'{name}' runs in the background. {_ways(record)}", file=sys.stderr)
+    note(f"\n'{name}' runs in the background. {_ways(record)}")
     return ExitCode.OK
 
 
