@@ -35,8 +35,8 @@ def is_glob(pattern: str) -> bool:
 def select(patterns: Sequence[str], known: Iterable[str], *, every: bool = False, kind: str = "") -> Selection:
     """The models that names and globs mean among the ``known`` ones; ``every`` is ``--all``.
 
-    A plain name is taken as it is: the server knows best. ``kind`` says what the known ones are (``loaded ``). Raises CommandError for a glob that fits none, and for no
-    name at all.
+    A plain name is taken as it is: the server knows best. ``kind`` says what the known ones are (``loaded ``).
+    Raises CommandError for a glob that fits none, and for no name at all.
     """
     there = tuple(dict.fromkeys(known))
     if every and patterns:

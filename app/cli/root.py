@@ -19,7 +19,8 @@ _EXIT_CODES = (
 )
 COMMANDS = {
     "Serve": {
-        "up": "Start the server on the sample models, or on --model-repository DIR, and show it; takes the flags of serve",
+        "up": "Start the server on the sample models, or on --model-repository DIR, and show it; takes the "
+        "flags of serve",
         "down": "Stop a server that infer up has started: requests under way finish first",
         "status": "Show the servers that you run on this machine: addresses, models, requests under way, memory",
         "logs": "Show the log of a server: from its memory while it runs, from its log file when it does not",

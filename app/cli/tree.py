@@ -76,7 +76,7 @@ class LateCommands(dict[str, Any]):
 
     def get(self, name: str, default: Any = None) -> Any:  # noqa: ANN401
         """The command, or the default where there is none of that name."""
-        return self[name] if name in self else default
+        return self[name] if name in self else default  # noqa: SIM401  that would be this method
 
     def items(self) -> Any:  # noqa: ANN401
         """Names and commands, all of them made."""

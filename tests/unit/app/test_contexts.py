@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING
 
 import pytest
@@ -117,7 +116,7 @@ def test_a_link_stays_a_link(file: ContextFile, tmp_path: Path) -> None:
 def test_a_wrong_file_is_not_written_over(file: ContextFile) -> None:
     file.path.parent.mkdir()
     file.path.write_text("nonsense = 3\n")
-    with pytest.raises(CommandError, match="config.toml:1"):
+    with pytest.raises(CommandError, match=r"config\.toml:1"):
         file.add("lab", {"url": "http://lab"})
     assert file.path.read_text() == "nonsense = 3\n"
 
@@ -128,7 +127,7 @@ def test_a_write_that_fails_leaves_the_old_file_and_nothing_beside_it(tmp_path: 
     with pytest.raises(UnicodeEncodeError):
         write_atomically(path, "\udcff", 0o600)
     assert path.read_text() == "old"
-    assert os.listdir(tmp_path) == ["config.toml"]
+    assert list(tmp_path.iterdir()) == [path]
 
 
 def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:

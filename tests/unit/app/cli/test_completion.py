@@ -7,12 +7,12 @@ import time
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-import pytest
-
 from infer.app.cli import completion
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    import pytest
 
     from tests.unit.app.cli.conftest import Door
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
-
-import pytest
+from typing import TYPE_CHECKING
 
 from infer.app.cli import config
 from infer.app.cli.output import Format
 from infer.app.client_settings import SETTINGS
+
+if TYPE_CHECKING:
+    import pytest
 
 
 def test_every_setting_is_shown(capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,7 +12,7 @@ import pytest
 from infer.app import changing
 from infer.app.cli import model_changes
 from infer.app.cli.output import Format
-from infer.app.failures import CommandError, ExitCode, exit_code
+from infer.app.failures import ExitCode, exit_code
 from infer.tui.failure import ClientError, Failure, Kind
 
 if TYPE_CHECKING:

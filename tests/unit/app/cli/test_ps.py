@@ -42,7 +42,7 @@ def served(door: Door) -> Door:
 def test_what_serves_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
     ps.ps()
     head, first, second = capsys.readouterr().out.splitlines()
-    assert tuple(head.split("  ")[0::1])[0] == "MODEL"
+    assert head.startswith("MODEL ")
     assert len(ps.HEAD) <= 7
     assert first.split() == ["a", "1", "READY", "2", "(1", "busy)", "40.0", "MiB", "12", "3"]
     assert second.split() == ["b", "2", "READY", "1", "0"]

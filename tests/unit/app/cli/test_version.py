@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-import pytest
-
 from infer import __version__
 from infer.app.cli import version
 from infer.app.cli.output import Format
 
 if TYPE_CHECKING:
+    import pytest
+
     from tests.unit.app.cli.conftest import Door
 
 
