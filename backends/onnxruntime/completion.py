@@ -41,6 +41,7 @@ def completed(config: ModelConfig, graph: Graph, default_max_batch_size: int) ->
                 "max batch size",
                 max_batch_size,
                 config.name,
+                extra={"model": config.name},
             )
         if max_batch_size > 1 and not config.scheduling:
             document["dynamic_batching"] = {}

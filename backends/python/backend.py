@@ -86,6 +86,7 @@ class PythonBackend(Backend):
                 "model '%s': batch_input and batch_output have no effect on a Python model, whose execute gets every "
                 "request with its own tensors and answers each",
                 config.name,
+                extra={"model": config.name, "version": files.version},
             )
         return PythonModel(self, config, files)
 

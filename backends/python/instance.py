@@ -155,12 +155,13 @@ class PythonInstance(LoopInstance):
             async with asyncio.timeout(self.setup.finalize_timeout or None):
                 state = await self._answer
                 if state["reason"]:
-                    _log.info("finalize of '%s' raised: %s", self.setup.name, state["reason"])
+                    _log.info("finalize of '%s' raised: %s", self.setup.name, state["reason"], extra=self.setup.labels)
                 await worker.gone.wait()
         except TimeoutError:
-            _log.warning("'%s' did not finalise within %g s", self.setup.name, self.setup.finalize_timeout)
+            setup = self.setup
+            _log.warning("'%s' did not finalise within %g s", setup.name, setup.finalize_timeout, extra=setup.labels)
         except LoadFailed as exc:
-            _log.warning("'%s' died while it finalised: %s", self.setup.name, exc)
+            _log.warning("'%s' died while it finalised: %s", self.setup.name, exc, extra=self.setup.labels)
         finally:
             self._answer = None
 

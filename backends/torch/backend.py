@@ -47,13 +47,14 @@ class TorchBackend(Backend):
         """Whether the installed torch was built with CUDA and sees a GPU."""
         return torch.cuda.is_available()
 
-    async def auto_complete(self, config: ModelConfig, files: ModelFiles) -> ModelConfig:  # noqa: ARG002  the contract
+    async def auto_complete(self, config: ModelConfig, files: ModelFiles) -> ModelConfig:
         """Nothing: a PyTorch file does not say shapes and datatypes. A warning where the configuration lacks them."""
         if not (config.inputs and config.outputs):
             logger.warning(
                 "model '%s': PyTorch files do not say their tensors, so config.pbtxt must give input, output and "
                 "max_batch_size",
                 config.name,
+                extra={"model": config.name, "version": files.version},
             )
         return config
 

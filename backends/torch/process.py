@@ -49,7 +49,8 @@ class ProcessSettings:
             try:
                 setter(value)
             except RuntimeError as exc:
-                logger.warning("model '%s': %s=%s comes too late for this process: %s", model, key, value, exc)
+                words = "model '%s': %s=%s comes too late for this process: %s"
+                logger.warning(words, model, key, value, exc, extra={"model": model})
             self._taken[key] = (value, model)
         elif known[0] != value:
             logger.warning(
@@ -60,6 +61,7 @@ class ProcessSettings:
                 value,
                 known[1],
                 known[0],
+                extra={"model": model},
             )
 
 

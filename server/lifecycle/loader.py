@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from ...backends.api.backend import ModelFiles, ThreadInstance
 from ...backends.api.errors import Code, InferError, Internal, InvalidArgument, LoadFailed, NotInstalled
+from ..observe.logs import model_facts
 from ..observe.statistics import ModelStatistics
 from ..repository import autofill, layout
 from ..scheduling.factory import make_scheduler
@@ -200,7 +201,7 @@ class Loader:
         if source.private is None:
             self._table.note_listed(name)
         if _serves_already(entry, source):
-            log.info("'%s' serves as its files are; there is nothing to load", name)
+            log.info("'%s' serves as its files are; there is nothing to load", name, extra=model_facts(name))
             return
         entry.skipped = False
         plan = await self._planned(entry, source)
@@ -227,9 +228,11 @@ class Loader:
             return await self._planner.plan(entry, source)
         except LoadFailed as exc:
             if isinstance(exc, NotInstalled) and self._settings.skip_missing_backends:
-                log.warning("'%s' is not served: %s", name, exc)
+                log.warning("'%s' is not served: %s", name, exc, extra=model_facts(name))
             else:
-                log.error("failed to load '%s': %s", name, exc)  # noqa: TRY400  a sentence, not a traceback
+                log.error(  # noqa: TRY400  a sentence, not a traceback
+                    "failed to load '%s': %s", name, exc, extra=model_facts(name)
+                )
             self._show(entry, exc, source.overrides)
             msg = f"load failed for model '{name}': {exc}"
             raise type(exc)(msg, code=Code.INVALID_ARG) from exc
@@ -260,7 +263,8 @@ class Loader:
         for attempt in range(1, self._settings.retries + 1):
             if isinstance(outcome, ServedModel):
                 break
-            log.info("loading '%s' version %d again, retry %d of %d", name, version, attempt, self._settings.retries)
+            words = "loading '%s' version %d again, retry %d of %d"
+            log.info(words, name, version, attempt, self._settings.retries, extra=model_facts(name, version))
             outcome = await self._try_to_open(plan, version)
         return outcome
 
@@ -273,7 +277,8 @@ class Loader:
         except InferError as exc:
             record.reason = reason_of(exc)
         except Exception as exc:
-            log.exception("model '%s' version %d: unexpected failure while loading", name, version)
+            facts = model_facts(name, version)
+            log.exception("model '%s' version %d: unexpected failure while loading", name, version, extra=facts)
             record.reason = f"Internal: {type(exc).__name__}: {exc}"
         else:
             served.statistics.load_duration_s = monotonic() - started
@@ -281,7 +286,7 @@ class Loader:
                 served.private = plan.source.private.hold()
             return served
         record.state = ModelState.UNAVAILABLE
-        log.error("failed to load '%s' version %d: %s", name, version, record.reason)
+        log.error("failed to load '%s' version %d: %s", name, version, record.reason, extra=model_facts(name, version))
         return record
 
     async def _bring_up(self, plan: Plan, record: VersionRecord) -> ServedModel:
@@ -290,7 +295,7 @@ class Loader:
         model = await plan.backend.load(config, ModelFiles(plan.folder.path, record.version))
         instances: dict[str, LoopInstance] = {}
         try:
-            instances.update(self._instances(model, config))
+            instances.update(self._instances(model, config, record.version))
             await _load_instances(instances)
         except BaseException:
             for instance in instances.values():
@@ -298,7 +303,8 @@ class Loader:
             await model.close()
             raise
         statistics = ModelStatistics(config.name, record.version, config.metric_tags)
-        options = PoolOptions(self._settings.execute_timeout_s, lambda: self._table.health_changed(record))
+        facts = model_facts(config.name, record.version)
+        options = PoolOptions(self._settings.execute_timeout_s, lambda: self._table.health_changed(record), facts)
         hold = self._settings.delay_scheduler
         scheduler = make_scheduler(config, instances, statistics, self._loop, options, hold=hold)
         signature = ModelSignature(config, labels)
@@ -321,12 +327,13 @@ class Loader:
         await self._planner.check(config, plan.source)
         return config
 
-    def _instances(self, model: Model, config: ModelConfig) -> dict[str, LoopInstance]:
+    def _instances(self, model: Model, config: ModelConfig, version: int) -> dict[str, LoopInstance]:
         instances: dict[str, LoopInstance] = {}
         for spec in placement.instances(config):
             made = model.create_instance(spec)
             if isinstance(made, ThreadInstance):
-                made = ThreadedInstance(spec.name, made, self._loop, decoupled=config.decoupled)
+                facts = model_facts(config.name, version)
+                made = ThreadedInstance(spec.name, made, self._loop, decoupled=config.decoupled, facts=facts)
             instances[spec.name] = made
         if not instances:
             msg = f"model '{config.name}' has no instance that executes; give an instance_group that is not passive"
@@ -341,7 +348,8 @@ class Loader:
         for model in served:
             model.record.state = ModelState.READY
             entry.versions[model.version] = model.record
-            log.info("successfully loaded '%s' version %d", model.name, model.version)
+            facts = model_facts(model.name, model.version)
+            log.info("successfully loaded '%s' version %d", model.name, model.version, extra=facts)
         for record in old:
             if record.served is None:
                 continue
@@ -381,7 +389,7 @@ async def _close_opened(outcomes: Iterable[object]) -> None:
 
 def _not_polled(name: str, error: InferError) -> Internal:
     """The answer to a load whose model was not even tried; the log has it too."""
-    log.error("failed to load '%s': %s", name, error)
+    log.error("failed to load '%s': %s", name, error, extra=model_facts(name))
     return Internal(f"failed to load '{name}', failed to poll from model repository: {error}")
 
 

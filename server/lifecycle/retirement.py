@@ -6,6 +6,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING
 
+from ..observe.logs import model_facts
 from .states import UNLOADED, ModelState
 
 if TYPE_CHECKING:
@@ -48,7 +49,8 @@ class Retirement:
         record.state = ModelState.UNAVAILABLE
         record.reason = UNLOADED
         self._table.publish()
-        log.info("successfully unloaded '%s' version %d", record.name, record.version)
+        facts = model_facts(record.name, record.version)
+        log.info("successfully unloaded '%s' version %d", record.name, record.version, extra=facts)
 
 
 async def close(served: ServedModel) -> None:
@@ -60,7 +62,8 @@ async def close(served: ServedModel) -> None:
         await served.scheduler.close()
         await served.model.close()
     except Exception:
-        log.exception("model '%s' version %d did not close cleanly", served.name, served.version)
+        facts = model_facts(served.name, served.version)
+        log.exception("model '%s' version %d did not close cleanly", served.name, served.version, extra=facts)
     finally:
         if served.private is not None:
             await served.private.release()

@@ -103,6 +103,11 @@ class LogSettings:
         return self.log_verbose > 0 and level >= verbose(self.log_verbose)
 
 
+def model_facts(model: str, version: int | None = None) -> dict[str, Any]:
+    """What to attach (``extra``) to a line about a model, or about one version of it."""
+    return {"model": model} if version is None else {"model": model, "version": version}
+
+
 def letter(level: int) -> str:
     """Triton's letter of a stdlib level; verbose lines are I."""
     if level >= logging.ERROR:

@@ -11,15 +11,16 @@ meanings are those of Triton's statistics extension and of its ``nv_inference_*`
 from __future__ import annotations
 
 import time
+from collections import defaultdict
 from dataclasses import dataclass, field
 from math import log2
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ...backends.api.errors import FailureReason
 from . import latency
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +86,29 @@ class ModelSnapshot:
     pending: int = 0
     load_duration_s: float = 0.0
     metric_tags: Mapping[str, str] = field(default_factory=dict[str, str])
+
+
+class Totals(NamedTuple):
+    """What a dashboard polls of one model version: sums since load.
+
+    The nanoseconds are those of successful requests. ``batches`` holds size and executions, ``latency`` upper bound in
+    µs and requests, both ascending. ``last_inference`` is in ms since 1970.
+    """
+
+    success: int
+    failures: Mapping[str, int]
+    inference_count: int
+    execution_count: int
+    pending: int
+    request_ns: int
+    queue_ns: int
+    input_ns: int
+    infer_ns: int
+    output_ns: int
+    batches: Sequence[tuple[int, int]]
+    latency: latency.Sparse
+    load_duration_s: float
+    last_inference: int
 
 
 class _Span:
@@ -179,7 +203,7 @@ class ModelStatistics:
         self._failures = dict.fromkeys((reason.value for reason in FailureReason), 0)
         self._batches: dict[int, _BatchSpans] = {}
         self._responses: list[_ResponseSpans] = []
-        self._latency = latency.new()
+        self._latency: defaultdict[int, int] = defaultdict(int)
 
     def record_success(  # noqa: PLR0913  the spans of a request, by name
         self, rows: int, *, total_ns: int, queue_ns: int, input_ns: int, infer_ns: int, output_ns: int
@@ -192,11 +216,8 @@ class ModelStatistics:
         self._input_ns += input_ns
         self._infer_ns += infer_ns
         self._output_ns += output_ns
-        try:
-            # PERF: latency.bucket written out, with its bound left to the list: a call costs as much as all of this.
-            self._latency[int(log2(total_ns + 1) * 8)] += 1
-        except IndexError:
-            self._latency[-1] += 1
+        # PERF: latency.bucket written out: the call would cost as much again.
+        self._latency[int(log2(total_ns + 1) * 8)] += 1
 
     def record_failure(self, reason: FailureReason, total_ns: int) -> None:
         """A request ended badly."""
@@ -232,10 +253,26 @@ class ModelStatistics:
         """Differs from an earlier one where requests were counted in between. Any thread."""
         return (self._success_count, self.fail.count, self.execution_count, self.pending)
 
-    @property
-    def latency(self) -> latency.SPARSE:
-        """How long successful requests took, as a histogram since load. Any thread."""
-        return latency.sparse(self._latency.copy())
+    def totals(self) -> Totals:
+        """The sums alone, cheap enough for every second. Any thread."""
+        count = self._success_count
+        batches = sorted((rows, spans.count) for rows, spans in self._batches.copy().items())
+        return Totals(
+            success=count,
+            failures=self._failures.copy(),
+            inference_count=self.inference_count,
+            execution_count=self.execution_count,
+            pending=self.pending,
+            request_ns=self._success_ns,
+            queue_ns=self._queue_ns,
+            input_ns=self._input_ns,
+            infer_ns=self._infer_ns,
+            output_ns=self._output_ns,
+            batches=batches,
+            latency=latency.sparse(self._latency.copy()),
+            load_duration_s=self.load_duration_s,
+            last_inference=self.last_inference,
+        )
 
     def snapshot(self) -> ModelSnapshot:
         """A frozen picture. Any thread."""

@@ -11,6 +11,7 @@ import orjson
 
 from ...backends.api.model_config import InstanceKind
 from ..observe.host import resident_bytes
+from ..observe.statistics import Totals
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -19,10 +20,10 @@ if TYPE_CHECKING:
     from ...backends.api.model_config import ModelConfig
     from ..lifecycle.models import ServedModel
     from ..lifecycle.states import IndexEntry
-    from ..observe.statistics import Duration, ModelSnapshot
     from ..scheduling.pool import InstancePicture
 
-_PHASES: Final = ("queue", "compute_input", "compute_infer", "compute_output")
+NOTHING: Final = Totals(0, {}, 0, 0, 0, 0, 0, 0, 0, 0, (), (), 0.0, 0)
+"""What a version has counted that is not loaded."""
 
 
 class InstanceState(NamedTuple):
@@ -67,7 +68,7 @@ class ModelRows:
         mark = (entry, id(served.statistics), stamp, in_flight, instances)
         if before is not None and before[0] == mark:
             return before
-        row = model_row(entry, served.config, served.statistics.snapshot(), served.statistics.latency)
+        row = model_row(entry, served.config, served.statistics.totals())
         row["in_flight"] = in_flight
         row["instances"] = [instance_row(each) for each in instances]
         return mark, orjson.Fragment(orjson.dumps(row))
@@ -80,14 +81,10 @@ class ModelRows:
         )
 
 
-def model_row(
-    entry: IndexEntry,
-    config: ModelConfig | None = None,
-    counts: ModelSnapshot | None = None,
-    latency: tuple[tuple[float, int], ...] = (),
-) -> dict[str, Any]:
-    """A row without its instances; zeros for a version that is not loaded."""
-    row: dict[str, Any] = {
+def model_row(entry: IndexEntry, config: ModelConfig | None = None, totals: Totals = NOTHING) -> dict[str, Any]:
+    """A row without instances and what is in flight; zeros for a version that is not loaded."""
+    count = totals.success
+    return {
         "name": entry.name,
         "version": entry.version,
         "state": entry.state,
@@ -96,46 +93,24 @@ def model_row(
         "max_batch_size": config.max_batch_size if config is not None else 0,
         "depends_on": depends_on(config.document) if config is not None else [],
         "instances": [],
+        "success": count,
+        "failures": totals.failures,
+        "inference_count": totals.inference_count,
+        "execution_count": totals.execution_count,
+        "pending": totals.pending,
         "in_flight": 0,
-    }
-    row.update(_counted(counts) if counts is not None else _NOTHING)
-    row["latency"] = latency
-    return row
-
-
-def _counted(counts: ModelSnapshot) -> dict[str, Any]:
-    return {
-        "success": counts.success.count,
-        "failures": counts.failures,
-        "inference_count": counts.inference_count,
-        "execution_count": counts.execution_count,
-        "pending": counts.pending,
         "durations": {
-            "request": _duration(counts.success),
-            **{phase: _duration(getattr(counts, phase)) for phase in _PHASES},
+            "request": {"count": count, "ns": totals.request_ns},
+            "queue": {"count": count, "ns": totals.queue_ns},
+            "compute_input": {"count": count, "ns": totals.input_ns},
+            "compute_infer": {"count": count, "ns": totals.infer_ns},
+            "compute_output": {"count": count, "ns": totals.output_ns},
         },
-        "batches": [(batch.batch_size, batch.compute_infer.count) for batch in counts.batches],
-        "load_duration_s": counts.load_duration_s,
-        "last_inference_ms": counts.last_inference,
+        "latency": totals.latency,
+        "batches": totals.batches,
+        "load_duration_s": totals.load_duration_s,
+        "last_inference_ms": totals.last_inference,
     }
-
-
-def _duration(duration: Duration) -> dict[str, int]:
-    return {"count": duration.count, "ns": duration.ns}
-
-
-_NO_TIME: Final = {"count": 0, "ns": 0}
-_NOTHING: Final[dict[str, Any]] = {
-    "success": 0,
-    "failures": {},
-    "inference_count": 0,
-    "execution_count": 0,
-    "pending": 0,
-    "durations": dict.fromkeys(("request", *_PHASES), _NO_TIME),
-    "batches": [],
-    "load_duration_s": 0.0,
-    "last_inference_ms": 0,
-}
 
 
 def instance_row(instance: InstanceState) -> dict[str, Any]:

@@ -10,14 +10,14 @@ import asyncio
 import logging
 import queue
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ...backends.api.backend import Batch, LoopInstance, ThreadInstance
 from ...backends.api.errors import BackendFailure, Cancelled, InferError, Internal
 from ...backends.api.response import InferenceResponse
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from ...backends.api.backend import Execution
     from ...backends.api.request import InferenceRequest
@@ -37,13 +37,21 @@ class ThreadedInstance(LoopInstance):
     depth = 2
 
     def __init__(
-        self, name: str, instance: ThreadInstance, loop: asyncio.AbstractEventLoop, *, decoupled: bool = False
+        self,
+        name: str,
+        instance: ThreadInstance,
+        loop: asyncio.AbstractEventLoop,
+        *,
+        decoupled: bool = False,
+        facts: Mapping[str, Any] | None = None,
     ) -> None:
+        """``facts`` are attached to log lines: which model it is."""
         self.name = name
         self.input_device = instance.input_device
         self._instance = instance
         self._loop = loop
         self._decoupled = decoupled
+        self._facts = {**(facts or {}), "instance": name}
         self._work: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name=f"instance-{name}", daemon=True)
         self._ended: asyncio.Future[None] = loop.create_future()
@@ -77,7 +85,7 @@ class ThreadedInstance(LoopInstance):
                 await self._ended
         except TimeoutError:
             log.error(  # noqa: TRY400  the time-out is the message
-                "instance '%s' is stuck in its runtime and is left behind", self.name
+                "instance '%s' is stuck in its runtime and is left behind", self.name, extra=self._facts
             )
             return
         self._thread.join()
@@ -89,7 +97,7 @@ class ThreadedInstance(LoopInstance):
             task()
         error = self._guarded(self._instance.close)
         if error is not None:
-            log.error("instance '%s' did not close cleanly: %s", self.name, error)
+            log.error("instance '%s' did not close cleanly: %s", self.name, error, extra=self._facts)
         self._loop.call_soon_threadsafe(_resolve, self._ended, None)
 
     def _load(self, loaded: asyncio.Future[None]) -> None:
@@ -104,7 +112,7 @@ class ThreadedInstance(LoopInstance):
         else:
             error = self._guarded(lambda: self._instance.execute(local))
         if isinstance(error, BackendFailure):
-            facts = {"request_id": executions[0].request.request_id}
+            facts = {**self._facts, "request_id": executions[0].request.request_id}
             log.error("instance '%s' failed: %s", self.name, error, exc_info=error.__cause__, extra=facts)
         self._loop.call_soon_threadsafe(self._deliver, batch, local, executions, error, done)
 

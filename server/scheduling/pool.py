@@ -9,9 +9,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from ...backends.api.backend import InstanceState
 from ...backends.api.errors import InferError, Unavailable
@@ -33,11 +33,12 @@ class PoolOptions:
 
     ``execute_timeout_s`` is the longest execution, 0 for no limit: an instance that takes longer is interrupted, its
     requests fail, and it counts as not ready until it comes back. ``on_health`` is called when an instance dies, is
-    back or is given up.
+    back or is given up. ``facts`` are attached to log lines: which model it is.
     """
 
     execute_timeout_s: float = 0.0
     on_health: Callable[[], None] = lambda: None
+    facts: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
 
 class InstancePicture(NamedTuple):
@@ -125,6 +126,7 @@ class InstancePool:
         self._owner = owner
         self._execute_timeout_s = options.execute_timeout_s
         self._on_health = options.on_health
+        self._facts = options.facts
         self._ready = len(self.slots)
         for slot in self.slots:
             slot.instance.observe_state(partial(self._state_changed, slot))
@@ -189,7 +191,7 @@ class InstancePool:
 
     async def close(self) -> None:
         """Close the instances, all at once."""
-        await asyncio.gather(*(_close(slot) for slot in self.slots))
+        await asyncio.gather(*(self._close(slot) for slot in self.slots))
 
     def _executed(self, slot: InstanceSlot) -> None:
         """The instance is done with its first batch."""
@@ -218,11 +220,19 @@ class InstancePool:
         if not slot.batches or slot.batches[0] is not batch:
             return
         reason = f"{_OVERDUE} {self._execute_timeout_s:g} s (--execute-timeout)"
-        log.error("instance '%s' %s", slot.name, reason)
+        log.error("instance '%s' %s", slot.name, reason, extra={**self._facts, "instance": slot.name})
         self._state_changed(slot, InstanceState.FAILED, reason)
         for each in slot.batches:
             fail_open(each, Unavailable(f"instance '{slot.name}' {reason}"))
         slot.instance.interrupt(reason)
+
+    async def _close(self, slot: InstanceSlot) -> None:
+        slot.stop_timer()
+        try:
+            await slot.instance.close()
+        except Exception:
+            facts = {**self._facts, "instance": slot.name}
+            log.exception("instance '%s' did not close cleanly", slot.name, extra=facts)
 
 
 def fail_open(batch: Batch, error: InferError) -> None:
@@ -230,11 +240,3 @@ def fail_open(batch: Batch, error: InferError) -> None:
     for execution in batch.executions:
         if isinstance(execution, Ticket) and execution.phase is not Phase.DONE:
             execution.fail(error)
-
-
-async def _close(slot: InstanceSlot) -> None:
-    slot.stop_timer()
-    try:
-        await slot.instance.close()
-    except Exception:
-        log.exception("instance '%s' did not close cleanly", slot.name)

@@ -16,6 +16,7 @@ from infer.app.registry import Record, Registry
 from infer.app.settings import ServerSettings
 from infer.backends.api.errors import LoadFailed, Unavailable
 from infer.server.lifecycle.states import IndexEntry
+from infer.server.observe.logs import LogSettings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -227,3 +228,10 @@ def test_a_server_that_cannot_be_registered_serves_and_says_so_in_one_line(
     said = [line for line in capsys.readouterr().err.splitlines() if "only its address finds this server" in line]
     assert len(said) == 1
     assert f"chmod 700 {tmp_path}" in said[0]
+
+
+def test_the_log_is_told_what_the_flags_say() -> None:
+    assert run.log_settings(ServerSettings()) == LogSettings()
+    made = ServerSettings(log_file="/tmp/x.log", log_file_max_size=1000, log_file_count=7, log_verbose=2)
+    expected = LogSettings(log_file=Path("/tmp/x.log"), log_file_max_size=1000, log_file_count=7, log_verbose=2)
+    assert run.log_settings(made) == expected

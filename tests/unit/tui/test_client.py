@@ -127,3 +127,21 @@ def test_what_is_no_address_is_a_usage_error(address: str) -> None:
 def test_a_name_cannot_leave_its_place_in_the_path() -> None:
     assert model_path("a/../b c", "1?", "/ready") == "/v2/models/a%2F..%2Fb%20c/versions/1%3F/ready"
     assert control_path("a/b", "load") == "/v2/repository/models/a%2Fb/load"
+
+
+@pytest.mark.parametrize("key", ["", "the-key"])
+def test_the_control_key_of_the_environment_is_sent(monkeypatch: pytest.MonkeyPatch, key: str) -> None:
+    seen: list[str | None] = []
+
+    class Listener(Handler):
+        def do_GET(self) -> None:
+            seen.append(self.headers["Authorization"])
+            super().do_GET()
+
+    monkeypatch.setenv("INFER_CONTROL_KEY", key)
+    with http.server.HTTPServer(("127.0.0.1", 0), Listener) as server:
+        thread = threading.Thread(target=server.handle_request)
+        thread.start()
+        Client(f"http://127.0.0.1:{server.server_port}").request("GET", "/200")
+        thread.join()
+    assert seen == [f"Bearer {key}" if key else None]

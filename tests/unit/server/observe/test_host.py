@@ -1,8 +1,13 @@
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from typing import TYPE_CHECKING
 
-from infer.server.observe.host import CpuTimes, HostProbe, memory_bytes
+import psutil
+
+from infer.server.observe.host import CpuTimes, HostProbe, memory_bytes, resident_bytes
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -46,3 +51,28 @@ def test_this_machine_can_be_read() -> None:
     reading = HostProbe().read()
     assert 0.0 <= reading.cpu_utilization <= 1.0
     assert 0 < reading.memory_used_bytes <= reading.memory_total_bytes
+    assert reading.cpu_count == os.cpu_count()
+    assert reading.load_1m >= 0
+
+
+def test_the_load_is_that_of_the_last_minute_and_0_where_there_is_no_such_table(tmp_path: Path) -> None:
+    (tmp_path / "meminfo").write_text(MEMINFO)
+    (tmp_path / "stat").write_text(stat(0, 0))
+    probe = HostProbe(proc=tmp_path)
+    assert probe.read().load_1m == 0.0
+    (tmp_path / "loadavg").write_text("")
+    assert probe.read().load_1m == 0.0
+    (tmp_path / "loadavg").write_text("1.25 0.5 0.1 2/300 4711\n")
+    assert probe.read().load_1m == 1.25
+
+
+def test_the_memory_of_a_process_is_its_resident_set() -> None:
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
+        measured = resident_bytes(process.pid)
+        assert measured is not None
+        assert measured > 0
+        process.communicate(b"\n")
+    assert resident_bytes(process.pid) is None
+    own, truth = resident_bytes(os.getpid()), psutil.Process().memory_info().rss
+    assert own is not None
+    assert abs(own - truth) < 32 << 20

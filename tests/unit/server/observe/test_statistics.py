@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
 from infer.backends.api.errors import FailureReason
 from infer.server.observe.statistics import Duration, ModelStatistics
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 def test_a_success_adds_its_batch_size_and_its_spans() -> None:
@@ -60,3 +65,60 @@ def test_a_picture_is_frozen() -> None:
     statistics.record_success(1, total_ns=1, queue_ns=1, input_ns=1, infer_ns=1, output_ns=1)
     assert picture.failures["OTHER"] == 0
     assert picture.success.count == 0
+
+
+def test_totals_are_those_of_the_picture() -> None:
+    statistics = ModelStatistics("m", 1)
+    statistics.load_duration_s = 1.5
+    for rows in (8, 1, 8):
+        statistics.record_batch(rows, input_ns=1, infer_ns=2, output_ns=3)
+        statistics.record_success(rows, total_ns=9, queue_ns=1, input_ns=2, infer_ns=3, output_ns=4)
+    statistics.record_failure(FailureReason.CANCELED, 5)
+    statistics.pending = 2
+    totals, picture = statistics.totals(), statistics.snapshot()
+    assert (totals.success, totals.request_ns) == (picture.success.count, picture.success.ns)
+    assert totals.failures == picture.failures
+    assert (totals.inference_count, totals.execution_count, totals.pending) == (17, 3, 2)
+    phases = (totals.queue_ns, totals.input_ns, totals.infer_ns, totals.output_ns)
+    assert phases == (
+        picture.queue.ns,
+        picture.compute_input.ns,
+        picture.compute_infer.ns,
+        picture.compute_output.ns,
+    )
+    assert totals.batches == [(1, 1), (8, 2)]
+    assert (totals.load_duration_s, totals.last_inference) == (1.5, picture.last_inference)
+
+
+def test_totals_do_not_change_any_more() -> None:
+    statistics = ModelStatistics("m", 1)
+    totals = statistics.totals()
+    statistics.record_failure(FailureReason.OTHER, 1)
+    statistics.record_success(1, total_ns=1, queue_ns=1, input_ns=1, infer_ns=1, output_ns=1)
+    assert totals.failures["OTHER"] == 0
+    assert totals.latency == ()
+
+
+def count_success(statistics: ModelStatistics) -> None:
+    statistics.record_success(1, total_ns=1, queue_ns=0, input_ns=0, infer_ns=0, output_ns=0)
+
+
+def count_failure(statistics: ModelStatistics) -> None:
+    statistics.record_failure(FailureReason.REJECTED, 0)
+
+
+def count_batch(statistics: ModelStatistics) -> None:
+    statistics.record_batch(1, input_ns=0, infer_ns=0, output_ns=0)
+
+
+def wait(statistics: ModelStatistics) -> None:
+    statistics.pending += 1
+
+
+@pytest.mark.parametrize("event", [count_success, count_failure, count_batch, wait])
+def test_whatever_is_counted_changes_the_stamp(event: Callable[[ModelStatistics], None]) -> None:
+    statistics = ModelStatistics("m", 1)
+    before = statistics.stamp
+    assert statistics.stamp == before
+    event(statistics)
+    assert statistics.stamp != before

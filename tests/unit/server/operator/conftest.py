@@ -4,7 +4,8 @@ import asyncio
 import contextlib
 import http.client
 import json
-from dataclasses import dataclass
+import socket
+from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -15,13 +16,18 @@ from infer.backends.api.model_config import ModelConfig
 from infer.server.lifecycle.signature import ModelSignature
 from infer.server.lifecycle.states import IndexEntry
 from infer.server.loop import ServingLoop
+from infer.server.observe.log_ring import LogRing
 from infer.server.observe.statistics import Duration, ModelSnapshot
+from infer.server.operator.overview import Addresses
 from infer.server.operator.service import OperatorService, OperatorSettings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from infer.server.lifecycle.overrides import LoadOverrides
+
+KEY = "the-key"
 
 CONFIG = ModelConfig.from_document(
     {
@@ -34,12 +40,26 @@ CONFIG = ModelConfig.from_document(
 )
 
 
+class SocketConnection(http.client.HTTPConnection):
+    """A client over a Unix socket."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__("localhost", timeout=20)
+        self._path = path
+
+    def connect(self) -> None:
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(str(self._path))
+
+
 class StubEngine:
     """What the door asks of an engine, with one model ``simple`` in versions 1 and 3."""
 
     server_id = "triton"
     version = "1.2.3"
     extensions = ("statistics",)
+    control_mode = "explicit"
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.loop = loop
@@ -47,6 +67,7 @@ class StubEngine:
         self.draining = False
         self.refusals = {"NOT_FOUND": 2}
         self.calls: list[tuple[Any, ...]] = []
+        self.opened: dict[str, Any] = {}
         self.gate: asyncio.Event | None = None
         self.entered = asyncio.Event()
 
@@ -66,6 +87,9 @@ class StubEngine:
     def index(self, *, ready_only: bool = False) -> tuple[IndexEntry, ...]:
         entries = (IndexEntry("bad", "1", "UNAVAILABLE", "no file"), IndexEntry("simple", "3", "READY"))
         return entries[1:] if ready_only else entries
+
+    def rows(self) -> tuple[tuple[IndexEntry, Any], ...]:
+        return tuple((entry, self.opened.get(entry.name)) for entry in self.index())
 
     def statistics(self, name: str = "", version: str = "") -> tuple[ModelSnapshot, ...]:
         if name not in ("", "simple"):
@@ -101,16 +125,33 @@ class Answer:
 
 @dataclass
 class Door:
-    """A running door with its engine and loop, and a real client."""
+    """A running door with its engine and loop, and a real client, who has the key unless a test takes it away."""
 
     service: OperatorService
     engine: StubEngine
     loop: ServingLoop
+    ring: LogRing
+    headers: dict[str, str] = field(default_factory=lambda: {"Authorization": f"Bearer {KEY}"})
 
-    def ask(self, method: str, path: str, body: bytes = b"", headers: dict[str, str] | None = None) -> Answer:
-        connection = http.client.HTTPConnection(*self.service.address, timeout=20)
+    def connect(self) -> http.client.HTTPConnection:
+        return http.client.HTTPConnection(*self.service.address, timeout=20)
+
+    def connect_to_socket(self) -> http.client.HTTPConnection:
+        path = self.service._settings.control_socket
+        assert path is not None
+        return SocketConnection(path)
+
+    def ask(
+        self,
+        method: str,
+        path: str,
+        body: bytes = b"",
+        headers: dict[str, str] | None = None,
+        connection: http.client.HTTPConnection | None = None,
+    ) -> Answer:
+        connection = connection or self.connect()
         with contextlib.closing(connection):
-            connection.request(method, path, body or None, headers or {})
+            connection.request(method, path, body or None, self.headers | (headers or {}))
             response = connection.getresponse()
             names = {name.lower(): value for name, value in response.getheaders()}
             return Answer(response.status, names, response.read())
@@ -137,13 +178,13 @@ def serving_loop() -> Iterator[ServingLoop]:
 
 @pytest.fixture
 def settings() -> OperatorSettings:
-    return OperatorSettings(port=0, control_timeout_s=10)
+    return OperatorSettings(port=0, control_timeout_s=10, control_key=KEY)
 
 
 @pytest.fixture
 def door(serving_loop: ServingLoop, settings: OperatorSettings) -> Iterator[Door]:
-    engine = StubEngine(serving_loop.loop)
-    service = OperatorService(engine, settings)
+    engine, ring = StubEngine(serving_loop.loop), LogRing()
+    service = OperatorService(engine, settings, ring=ring, doors=lambda: Addresses(http=("0.0.0.0", 80)))
     service.start()
-    yield Door(service, engine, serving_loop)
+    yield Door(service, engine, serving_loop, ring)
     service.stop()

@@ -14,16 +14,48 @@ if TYPE_CHECKING:
     from infer.server.loop import ServingLoop
 
 
-@pytest.mark.parametrize("address", ["127.0.0.1", "127.8.8.8", "::1", "::ffff:127.0.0.1"])
-def test_this_machine_may_change_things(address: str) -> None:
-    assert refusal(address, {"Content-Type": "application/json"}) is None
+KEY = "k3y"
 
 
-@pytest.mark.parametrize("address", ["10.0.0.1", "::ffff:10.0.0.1", "fe80::1%eth0", "2001:db8::1", "", "localhost"])
-def test_nobody_else_may(address: str) -> None:
-    reason = refusal(address, {})
-    assert reason is not None
-    assert "this machine only" in reason
+def status(authorization: str | None, *, key: str = KEY, over_socket: bool = False, origin: str | None = None) -> int:
+    """The status of the refusal, 0 where there is none."""
+    refused = refusal(key, authorization, over_socket=over_socket, origin=origin)
+    if refused is None:
+        return 0
+    assert refused.sentence
+    return refused.status
+
+
+@pytest.mark.parametrize("shown", [f"Bearer {KEY}", f"bearer {KEY}", f"BEARER  {KEY} "])
+def test_who_shows_the_key_may_change_things(shown: str) -> None:
+    assert status(shown) == 0
+
+
+@pytest.mark.parametrize(
+    "shown", ["", "Bearer", "Bearer ", KEY, f"Basic {KEY}", "Bearer k3", f"Bearer {KEY} {KEY}", "Bearer ké", f"B {KEY}"]
+)
+def test_a_wrong_key_is_forbidden(shown: str) -> None:
+    assert status(shown) == 403
+
+
+def test_no_key_is_unauthorized() -> None:
+    assert status(None) == 401
+
+
+@pytest.mark.parametrize("shown", [None, "", "Bearer ", "Bearer None", "Bearer"])
+def test_where_there_is_no_key_nobody_may_change_things_over_tcp(shown: str | None) -> None:
+    assert status(shown, key="") == 403
+
+
+@pytest.mark.parametrize("key", ["", KEY])
+@pytest.mark.parametrize("shown", [None, "Bearer wrong"])
+def test_over_the_socket_no_key_is_wanted(key: str, shown: str | None) -> None:
+    assert status(shown, key=key, over_socket=True) == 0
+
+
+@pytest.mark.parametrize("over_socket", [True, False])
+def test_a_page_in_a_browser_may_not_whatever_it_shows(*, over_socket: bool) -> None:
+    assert status(f"Bearer {KEY}", over_socket=over_socket, origin="null") == 403
 
 
 def test_a_change_that_fails_gives_its_slot_back(serving_loop: ServingLoop) -> None:

@@ -12,6 +12,8 @@ from infer.server.operator.service import OperatorSettings
 if TYPE_CHECKING:
     from tests.unit.server.operator.conftest import Answer, Door
 
+KEY = "the-key"
+
 
 def test_load_and_unload_reach_the_engine(door: Door) -> None:
     assert door.post("/v2/repository/models/simple/load").status == 200
@@ -53,11 +55,37 @@ def test_a_bad_unload_parameter_is_refused(door: Door) -> None:
     assert door.engine.calls == []
 
 
-@pytest.mark.parametrize("header", ["Origin", "X-Forwarded-For", "Forwarded", "Sec-Fetch-Site"])
-def test_a_browser_or_a_proxy_may_not_change_anything(door: Door, header: str) -> None:
-    answer = door.post("/v2/repository/models/simple/load", headers={header: "somebody"})
+@pytest.mark.parametrize("verb", ["load", "unload"])
+def test_without_the_key_nothing_is_changed_and_the_answer_says_how_to_mend_it(door: Door, verb: str) -> None:
+    door.headers = {}
+    answer = door.post(f"/v2/repository/models/simple/{verb}")
+    assert (answer.status, answer.headers["www-authenticate"]) == (401, "Bearer")
+    assert "INFER_CONTROL_KEY" in answer.json["error"]
+    assert door.engine.calls == []
+
+
+@pytest.mark.parametrize("shown", ["Bearer wrong", "Bearer ", f"Basic {KEY}", KEY, f"Bearer {KEY}x", "Bearer k\xe9y"])
+def test_a_wrong_key_changes_nothing(door: Door, shown: str) -> None:
+    answer = door.post("/v2/repository/models/simple/load", headers={"Authorization": shown})
     assert answer.status == 403
-    assert header.lower() in answer.json["error"]
+    assert "not the control key of this server" in answer.json["error"]
+    assert door.engine.calls == []
+
+
+def test_a_page_in_a_browser_may_not_change_anything_even_with_the_key(door: Door) -> None:
+    answer = door.post("/v2/repository/models/simple/load", headers={"Origin": "http://127.0.0.1:8002"})
+    assert answer.status == 403
+    assert "browser" in answer.json["error"]
+    assert door.engine.calls == []
+
+
+@pytest.mark.parametrize("settings", [OperatorSettings(port=0)])
+def test_a_server_without_a_key_takes_no_changes_over_tcp(door: Door) -> None:
+    for headers in ({}, {"Authorization": "Bearer "}):
+        door.headers = headers
+        answer = door.post("/v2/repository/models/simple/load")
+        assert answer.status == 403
+        assert "--control-key-file" in answer.json["error"]
     assert door.engine.calls == []
 
 
@@ -78,7 +106,7 @@ def hang(door: Door) -> tuple[threading.Thread, list[Answer]]:
     return thread, answers
 
 
-@pytest.mark.parametrize("settings", [OperatorSettings(port=0, threads=3, control_timeout_s=20)])
+@pytest.mark.parametrize("settings", [OperatorSettings(port=0, threads=3, control_timeout_s=20, control_key=KEY)])
 def test_one_change_too_many_is_refused_while_reads_are_answered(door: Door) -> None:
     thread, answers = hang(door)
     answer = door.post("/v2/repository/models/simple/load")
@@ -99,7 +127,7 @@ def test_a_stop_answers_those_who_wait(door: Door) -> None:
     assert "the server is stopping" in answers[0].json["error"]
 
 
-@pytest.mark.parametrize("settings", [OperatorSettings(port=0, control_timeout_s=0.05)])
+@pytest.mark.parametrize("settings", [OperatorSettings(port=0, control_timeout_s=0.05, control_key=KEY)])
 def test_a_change_that_takes_too_long_is_answered_as_under_way(door: Door) -> None:
     thread, answers = hang(door)
     thread.join(10)
