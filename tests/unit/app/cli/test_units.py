@@ -15,6 +15,8 @@ def test_a_span_of_time_has_its_two_largest_units(seconds: float, text: str) -> 
     assert uptime(seconds) == text
 
 
-@pytest.mark.parametrize(("count", "text"), [(0, "0 B"), (1023, "1023 B"), (1536, "1.5 KiB"), (356700160, "340 MiB")])
+@pytest.mark.parametrize(
+    ("count", "text"), [(0, "0 B"), (1023, "1023 B"), (1536, "1.5 KiB"), (356700160, "340 MiB"), (5 << 60, "5120 PiB")]
+)
 def test_bytes_are_in_the_largest_unit_that_leaves_one(count: int, text: str) -> None:
     assert byte_size(count) == text
