@@ -33,9 +33,9 @@ def status(
     timeout: Timeout = None,
     output: Output = None,
 ) -> None:
-    """Show the servers that you run on this machine, or one: addresses, models, requests under way, memory.
+    """Show the servers that you run on this machine: addresses, models, requests under way, memory.
 
-    Exit code 0 where all are ready, 4 where one is not, 3 where there is none.
+    All of them, or the one that --name names. Exit code 0 where all are ready, 4 where one is not, 3 where there is none.
 
     Examples:
     infer status
