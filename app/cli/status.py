@@ -35,7 +35,8 @@ def status(
 ) -> None:
     """Show the servers that you run on this machine: addresses, models, requests under way, memory.
 
-    All of them, or the one that --name names. Exit code 0 where all are ready, 4 where one is not, 3 where there is none.
+    All of them, or the one that --name names. Exit code 0 where all are ready, 4 where one is not, 3 where there is
+    none.
 
     Examples:
     infer status
