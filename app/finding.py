@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from ..tui.client import INFERENCE_URL, OPERATOR_URL, UNIX, Client
+from ..tui.client import OPERATOR_URL, UNIX, Client
 from .failures import CommandError, ExitCode
 from .places import DEFAULT_NAME
 
@@ -33,27 +33,14 @@ class Wanted:
 
 
 def operator_client(wanted: Wanted, registry: Registry, timeout: float = 30.0) -> Client:
-    """A client of the operator's door. Raises CommandError where servers of this user are hidden by a bad folder."""
+    """A client of the operator's door; ``timeout`` is in seconds.
+
+    Raises CommandError where a bad folder hides the servers of this user, and where the one found cannot be asked.
+    """
     if wanted.url:
         return Client(wanted.url, timeout, key_for(wanted, registry))
     record = chosen(registry.live())
     return client_of(record, timeout) if record is not None else Client(OPERATOR_URL, timeout, wanted.key)
-
-
-def inference_url(wanted: Wanted, registry: Registry) -> str:
-    """The address of the HTTP door. Raises CommandError as above, and where the server found has no such door."""
-    if wanted.http_url:
-        return wanted.http_url
-    record = chosen(registry.live())
-    if record is None:
-        return INFERENCE_URL
-    if not record.http and not record.operator and not record.start_page:
-        client_of(record)
-    if not record.http:
-        raise CommandError(
-            f"the server '{record.name}' has no HTTP door", "it runs with --allow-http=false", "name another with --url"
-        )
-    return f"http://{record.http}"
 
 
 def chosen(records: Sequence[Record]) -> Record | None:

@@ -32,11 +32,11 @@ def is_glob(pattern: str) -> bool:
     return bool(_GLOB.intersection(pattern))
 
 
-def select(patterns: Sequence[str], known: Iterable[str], *, every: bool = False) -> Selection:
+def select(patterns: Sequence[str], known: Iterable[str], *, every: bool = False, kind: str = "") -> Selection:
     """The models that names and globs mean among the ``known`` ones; ``every`` is ``--all``.
 
-    A plain name is taken as it is: the server knows best. Raises CommandError for a glob that fits none, and for no
-    name at all.
+    A plain name is taken as it is: the server knows best. ``kind`` says what the known ones are (``loaded ``).
+    Raises CommandError for a glob that fits none, and for no name at all.
     """
     there = tuple(dict.fromkeys(known))
     if every and patterns:
@@ -54,8 +54,8 @@ def select(patterns: Sequence[str], known: Iterable[str], *, every: bool = False
         fitting = matching(pattern, there) if is_glob(pattern) and pattern not in there else (pattern,)
         if not fitting:
             raise CommandError(
-                f"no model fits '{pattern}'",
-                f"there are {', '.join(there)}" if there else "there is none to choose from",
+                f"no {kind}model fits '{pattern}'",
+                f"the choice is {', '.join(there)}" if there else "there is none to choose from",
                 "see what is there: infer model list",
                 code=ExitCode.NOT_FOUND,
             )

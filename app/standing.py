@@ -20,8 +20,6 @@ _READY = "READY"
 _UNLOADED = "unloaded"
 """Triton's reason of a version that somebody has unloaded."""
 
-HEAD = ("NAME", "PID", "STATE", "UPTIME", "HTTP", "GRPC", "OPERATOR", "MODELS", "IN FLIGHT", "MEMORY")
-
 
 @dataclass(frozen=True, slots=True)
 class Standing:
@@ -116,23 +114,6 @@ def document(standing: Standing, now: float) -> dict[str, Any]:
     }
 
 
-def cells(standing: Standing, now: float) -> list[str]:
-    """One server as a row below ``HEAD``."""
-    record, total = standing.record, len(standing.counted)
-    return [
-        record.name,
-        str(record.pid),
-        standing.state,
-        uptime(max(0.0, now - record.started_at)),
-        record.http or "-",
-        record.grpc or "-",
-        record.operator or "-",
-        f"{total - len(standing.not_ready)}/{total} ready" if standing.overview else "-",
-        str(standing.in_flight) if standing.overview else "-",
-        size(standing.memory_bytes) if standing.memory_bytes is not None else "-",
-    ]
-
-
 def reasons(standing: Standing) -> list[str]:
     """A line for everything that is not as it should be."""
     lines = [f"{standing.record.name}: {standing.why}"] if standing.why else []
@@ -141,23 +122,3 @@ def reasons(standing: Standing) -> list[str]:
         reason = f": {row.reason}" if row.reason else ""
         lines.append(f"{row.name}{version} {row.state}{reason}")
     return lines
-
-
-def uptime(seconds: float) -> str:
-    """A span of time in its two largest units."""
-    minutes, rest = divmod(int(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    days, hours = divmod(hours, 24)
-    for large, small, text in ((days, hours, "{}d {}h"), (hours, minutes, "{}h {}m"), (minutes, rest, "{}m {}s")):
-        if large:
-            return text.format(large, small)
-    return f"{rest}s"
-
-
-def size(count: float) -> str:
-    """Bytes in a unit that leaves few digits, powers of 1024."""
-    for unit in ("B", "KiB", "MiB"):
-        if count < 1024:  # noqa: PLR2004  the step between units
-            return f"{count:.0f} {unit}"
-        count /= 1024
-    return f"{count:.1f} GiB"

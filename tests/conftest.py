@@ -9,6 +9,7 @@ import re
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import warnings
 from pathlib import Path
@@ -47,6 +48,21 @@ def nothing_is_left_behind() -> Iterator[None]:
     gc.collect()
     assert psutil.Process().children(recursive=True) == []
     assert _left_open() == before
+
+
+@pytest.fixture(scope="session", autouse=True)
+def folders_of_nobody() -> Iterator[None]:
+    """Servers and commands of the tests register, look and log in folders of their own, not in their user's."""
+    names = ("INFER_RUN_DIR", "INFER_STATE_DIR")
+    before = {name: os.environ.get(name) for name in names}
+    # Not tmp_path: the path of a socket may have 107 bytes.
+    with tempfile.TemporaryDirectory(prefix="infer-") as folder:
+        os.environ.update({"INFER_RUN_DIR": f"{folder}/run", "INFER_STATE_DIR": f"{folder}/state"})
+        yield
+        os.environ.update({name: value for name, value in before.items() if value is not None})
+        for name in names:
+            if before[name] is None:
+                del os.environ[name]
 
 
 class ServerProcess:
@@ -147,11 +163,15 @@ class StartServer(Protocol):
 
 def _servers() -> Iterator[StartServer]:
     started: list[ServerProcess] = []
+    folders: list[tempfile.TemporaryDirectory[str]] = []
 
     def start(*arguments: str, verb: str = "serve", wait: bool = True) -> ServerProcess:
         ports = ["--http-address=127.0.0.1", "--http-port=0", "--metrics-port=0"]
         ports += ["--grpc-address=127.0.0.1", "--grpc-port=0"]
-        server = ServerProcess([verb, *ports, *arguments], os.environ | {"INFER_CONTROL_KEY": CONTROL_KEY})
+        # Each in a folder of its own, so that several of one name can run.
+        folders.append(tempfile.TemporaryDirectory(prefix="infer-"))
+        environment = os.environ | {"INFER_CONTROL_KEY": CONTROL_KEY, "INFER_RUN_DIR": f"{folders[-1].name}/run"}
+        server = ServerProcess([verb, *ports, *arguments], environment)
         started.append(server)
         if wait:
             server.wait_until_serving()
@@ -160,6 +180,8 @@ def _servers() -> Iterator[StartServer]:
     yield start
     for server in started:
         server.kill()
+    for folder in folders:
+        folder.cleanup()
 
 
 @pytest.fixture

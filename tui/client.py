@@ -157,12 +157,13 @@ class Client:
         """The failure that an error status stands for."""
         why = error_text(reply)
         kind = _KINDS.get(reply.status, Kind.FAILED)
-        if kind is Kind.FAILED and any(phrase in why.lower() for phrase in _UNKNOWN):
+        if kind is Kind.FAILED and is_unknown(why):
             kind = Kind.NOT_FOUND
         fix = {
             Kind.NOT_FOUND: "see what is there: infer model list",
             Kind.NOT_READY: "see states and reasons: infer model list",
-        }.get(kind, "")
+            Kind.REFUSED: "see which server and key are meant: infer config view --origin",
+        }.get(kind, "see what the server says of it: infer logs -n 20")
         return ClientError(f"the server refused {path} with status {reply.status}", why, fix, kind=kind)
 
 
@@ -202,6 +203,11 @@ def _over_unix(path: str, timeout: float) -> http.client.HTTPConnection:
             self.sock = connected
 
     return UnixConnection("localhost", timeout=timeout)
+
+
+def is_unknown(sentence: str) -> bool:
+    """Whether a server's sentence says that there is no such model or version."""
+    return any(phrase in sentence.lower() for phrase in _UNKNOWN)
 
 
 def error_text(reply: Reply) -> str:

@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from . import inference
+from . import values as forms
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -65,7 +65,7 @@ def read(spec: Document, text: str) -> Any:  # noqa: ANN401  a JSON value or an 
     name, wanted = str(spec["name"]), text.strip()
     if wanted in WORDS:
         return fill(spec, wanted)
-    return inference.from_options([f"{name}={wanted}"])[name]
+    return forms.from_options([f"{name}={wanted}"])[name]
 
 
 def read_all(filled: Sequence[Filled]) -> dict[str, Any]:

@@ -7,20 +7,17 @@ binary tensors.
 from __future__ import annotations
 
 import json
-import math
 import time
 from dataclasses import dataclass, field, replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO, cast
-
-import numpy as np
+from typing import TYPE_CHECKING, Any
 
 from ..backends.api.datatypes import BY_WIRE_NAME, Datatype
 from ..backends.api.errors import InferError
 from ..backends.api.tensor import Tensor
 from .client import model_path
 from .curl import infer_command
-from .failure import ClientError, Kind
+from .failure import ClientError
+from .values import Document, fit, to_array, usage
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -33,68 +30,66 @@ _HEADER = "Inference-Header-Content-Length"
 _MOST_JSON_ELEMENTS = 1024
 _SHOWN_ELEMENTS = 64
 _BINARY_ONLY = (Datatype.FP16, Datatype.BF16)
-_FILE = "@"
-
-Document = dict[str, Any]
 
 
-def _usage(what: str, why: str, fix: str) -> ClientError:
-    return ClientError(what, why, fix, kind=Kind.USAGE)
+@dataclass(frozen=True, slots=True)
+class Wishes:
+    """What a call asks for besides its inputs.
+
+    ``outputs`` are the ones wanted, none for all. ``shapes`` and ``datatypes`` by input name take the place of what the
+    metadata says; with both for every input the metadata is not asked for.
+    """
+
+    request_id: str = ""
+    parameters: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    outputs: Sequence[str] = ()
+    shapes: Mapping[str, Sequence[int]] = field(default_factory=dict[str, "Sequence[int]"])
+    datatypes: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
-def from_options(options: Sequence[str]) -> Document:
-    """Values by input name from ``NAME=VALUE`` and ``NAME=@FILE.npy``."""
-    given: Document = {}
-    for option in options:
-        name, equals, text = option.partition("=")
-        if not equals or not name:
-            raise _usage(f"input '{option}' has no value", "it must be NAME=VALUE", "for example: -i 'INPUT0=[1,2]'")
-        given[name] = _load_array(name, text[len(_FILE) :]) if text.startswith(_FILE) else _literal(text)
-    return given
+@dataclass(frozen=True, slots=True)
+class InputTensor:
+    """One input as it is sent."""
 
+    name: str
+    datatype: Datatype
+    array: NDArray[Any]
 
-def _literal(text: str) -> Any:  # noqa: ANN401  a JSON value
-    """A JSON value; what is not JSON is a text."""
-    try:
-        return json.loads(text)
-    except ValueError:
-        return text
+    @property
+    def view(self) -> memoryview:
+        """The bytes of a binary tensor."""
+        return Tensor.from_numpy(self.array).view
 
-
-def _load_array(name: str, path: str) -> NDArray[Any]:
-    try:
-        loaded: Any = np.load(Path(path), allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
-        raise _usage(f"input '{name}' cannot be read from {path}", str(error), "name a .npy file") from error
-    if not isinstance(loaded, np.ndarray):
-        raise _usage(f"input '{name}' cannot be read from {path}", "it holds several arrays", "name a .npy file")
-    array = cast("NDArray[Any]", loaded)
-    return np.char.encode(array, "utf-8") if array.dtype.kind == "U" else array
-
-
-def from_stdin(stream: TextIO) -> Document:
-    """Values by input name, or a whole request document, from JSON on a stream."""
-    example = "for example: -i 'INPUT0=[1,2]'   or   echo '{\"INPUT0\": [1,2]}' | infer call MODEL"
-    if stream.isatty():
-        raise _usage("there are no inputs", "neither -i nor standard input gives any", example)
-    try:
-        document: Any = json.loads(stream.read())
-    except ValueError as error:
-        raise _usage("standard input is not JSON", str(error), example) from error
-    if not isinstance(document, dict):
-        raise _usage("standard input is not a JSON object", f"it is {type(document).__name__}", example)
-    return cast("Document", document)
+    def entry(self, tail: list[memoryview]) -> Document:
+        """Its place in the request document; the bytes of a binary one go to ``tail``."""
+        array, datatype = self.array, self.datatype
+        entry: Document = {"name": self.name, "shape": list(array.shape), "datatype": str(datatype)}
+        if datatype in _BINARY_ONLY or array.size > _MOST_JSON_ELEMENTS:
+            tail.append(self.view)
+            entry["parameters"] = {"binary_data_size": tail[-1].nbytes}
+        elif datatype is Datatype.BYTES:
+            entry["data"] = [element.decode("utf-8", "replace") for element in array.ravel().tolist()]
+        else:
+            entry["data"] = array.ravel().tolist()
+        return entry
 
 
 @dataclass(slots=True)
 class Request:
-    """A prepared request: the JSON document, and the binary tensors that follow it."""
+    """A prepared request: the JSON document, the binary tensors that follow it, and all inputs as arrays."""
 
     client: Client
     model: str
-    path: str
+    version: str
     document: Document
+    wishes: Wishes = field(default_factory=Wishes)
+    tensors: tuple[InputTensor, ...] = ()
     tail: list[memoryview] = field(default_factory=list[memoryview])
+
+    @property
+    def path(self) -> str:
+        """Where it is sent."""
+        return model_path(self.model, self.version, "/infer")
 
     def send(self) -> Answer:
         """Call the model. Raises ClientError with the server's sentence."""
@@ -104,7 +99,10 @@ class Request:
         reply = self.client.request("POST", self.path, b"".join([header, *self.tail]), headers)
         took_s = time.perf_counter() - began
         if not reply.ok:
-            raise self.client.refusal(reply, self.path)
+            failure = self.client.refusal(reply, self.path)
+            if "decoupled" in failure.why:
+                failure.fix = f"take its responses as they come: infer call {self.model} --stream …"
+            raise failure
         return replace(read_answer(reply), took_s=took_s)
 
     def curl(self) -> str:
@@ -114,89 +112,70 @@ class Request:
         return infer_command(self.client.url, self.path, self.document)
 
 
-def prepare(client: Client, model: str, version: str, given: Document, request_id: str) -> Request:
-    """Fit the values to the model's inputs. A document with a list under ``inputs`` is sent as it is."""
-    request = Request(client, model, model_path(model, version, "/infer"), {})
+def prepare(client: Client, model: str, version: str, given: Document, wishes: Wishes | str = "") -> Request:
+    """Fit the values to the model's inputs. A document with a list under ``inputs`` is sent as it is.
+
+    ``wishes`` may be the request's id alone.
+    """
+    asked = Wishes(wishes) if isinstance(wishes, str) else wishes
+    request = Request(client, model, version, {}, asked)
     if isinstance(given.get("inputs"), list):
         request.document = given
         return request
+    specs, binary = _specs(client, model, version, given, asked)
+    request.tensors = tuple(_tensor(specs[name], value) for name, value in given.items())
+    request.document["inputs"] = [tensor.entry(request.tail) for tensor in request.tensors]
+    if asked.outputs:
+        request.document["outputs"] = [{"name": name} for name in asked.outputs]
+    parameters = {**asked.parameters, **({"binary_data_output": True} if binary else {})}
+    if parameters:
+        request.document["parameters"] = parameters
+    if asked.request_id:
+        request.document["id"] = asked.request_id
+    return request
+
+
+def _specs(
+    client: Client, model: str, version: str, given: Document, wishes: Wishes
+) -> tuple[dict[str, Document], bool]:
+    """Name, datatype and shape of each input given, and whether an output has no form in JSON."""
+    for name in (*wishes.shapes, *wishes.datatypes):
+        if name not in given:
+            raise usage(
+                f"there is no input '{name}'", "--shape and --dtype are for inputs given with -i", "give it a value"
+            )
+    if all(name in wishes.shapes and name in wishes.datatypes for name in given):
+        # Nobody has told what the outputs are, and everything has a binary form.
+        return {name: _told(name, {}, wishes) for name in given}, True
     metadata: Document = client.get(model_path(model, version))
     specs = {spec["name"]: spec for spec in metadata["inputs"]}
     unknown = [name for name in given if name not in specs]
     if unknown:
-        raise _usage(
+        raise usage(
             f"model '{model}' has no input '{unknown[0]}'",
             f"its inputs are {', '.join(specs)}",
             f"see them with: infer model metadata {model}",
         )
-    request.document["inputs"] = [_encode(specs[name], value, request.tail) for name, value in given.items()]
-    if any(BY_WIRE_NAME[output["datatype"]] in _BINARY_ONLY for output in metadata["outputs"]):
-        request.document["parameters"] = {"binary_data_output": True}
-    if request_id:
-        request.document["id"] = request_id
-    return request
+    binary = any(BY_WIRE_NAME[output["datatype"]] in _BINARY_ONLY for output in metadata["outputs"])
+    return {name: _told(name, specs[name], wishes) for name in given}, binary
 
 
-def _encode(spec: Mapping[str, Any], value: Any, tail: list[memoryview]) -> Document:  # noqa: ANN401  JSON or array
-    """One input of the request document; a binary one's bytes go to ``tail``."""
+def _told(name: str, spec: Document, wishes: Wishes) -> Document:
+    """An input's spec, with what the caller says in place of what the model does."""
+    datatype = wishes.datatypes.get(name) or spec["datatype"]
+    if datatype not in BY_WIRE_NAME:
+        raise usage(
+            f"'{datatype}' is no datatype", f"they are {', '.join(BY_WIRE_NAME)}", "for example: --dtype X=FP32"
+        )
+    return {"name": name, "datatype": datatype, "shape": list(wishes.shapes.get(name) or spec["shape"])}
+
+
+def _tensor(spec: Mapping[str, Any], value: Any) -> InputTensor:  # noqa: ANN401  JSON or array
+    """One input, fitted."""
     datatype = BY_WIRE_NAME[spec["datatype"]]
-    array = fit(to_array(spec["name"], datatype, value), spec["name"], spec["shape"])
-    entry: Document = {"name": spec["name"], "shape": list(array.shape), "datatype": str(datatype)}
-    if datatype in _BINARY_ONLY or array.size > _MOST_JSON_ELEMENTS:
-        view = Tensor.from_numpy(array).view
-        tail.append(view)
-        entry["parameters"] = {"binary_data_size": view.nbytes}
-    elif datatype is Datatype.BYTES:
-        entry["data"] = [element.decode("utf-8", "replace") for element in array.ravel().tolist()]
-    else:
-        entry["data"] = array.ravel().tolist()
-    return entry
-
-
-def to_array(name: str, datatype: Datatype, value: Any) -> NDArray[Any]:  # noqa: ANN401  a JSON value or an array
-    """The value as an array of the input's datatype; ClientError where it is not one."""
-    try:
-        if datatype is Datatype.BYTES:
-            array = np.asarray(value, dtype=np.object_)
-            elements = [item if isinstance(item, bytes) else str(item).encode() for item in array.ravel().tolist()]
-            texts: NDArray[np.object_] = np.empty(len(elements), dtype=np.object_)
-            texts[:] = elements
-            return texts.reshape(array.shape)
-        if isinstance(value, np.ndarray):
-            return cast("NDArray[Any]", value).astype(datatype.numpy, casting="same_kind", copy=False)
-        # The text of an integer is exact where a detour over float64 is not.
-        array = np.asarray(value)
-        if array.dtype.kind not in "biuf" or (array.dtype.kind == "f" and datatype.numpy.kind in "iu"):
-            got = json.dumps(value)[:80]
-            raise _usage(f"input '{name}' takes {datatype}", f"got {got}", "give values of that kind")
-        return np.asarray(value, dtype=datatype.numpy)
-    except (ValueError, TypeError, OverflowError) as error:
-        raise _usage(f"input '{name}' takes {datatype}", str(error), "give values of that kind") from error
-
-
-def fit(array: NDArray[Any], name: str, shape: Sequence[int]) -> NDArray[Any]:
-    """The array in a shape that the model takes: as it is, with a batch of one, or a flat list folded.
-
-    A shape that cannot be made to fit is refused with both shapes.
-    """
-    for candidate in (array.shape, (1, *array.shape)):
-        if _fits(candidate, shape):
-            return array.reshape(candidate)
-    fixed = math.prod(size for size in shape if size >= 0)
-    free = sum(size < 0 for size in shape)
-    if array.ndim <= 1 and fixed and array.size % fixed == 0 and (free or array.size == fixed):
-        # The first free dimension takes what is over, the others are 1.
-        rest = iter([array.size // fixed] + [1] * free)
-        return array.reshape([size if size >= 0 else next(rest) for size in shape])
-    raise _usage(
-        f"input '{name}' has the wrong shape",
-        f"it takes {list(shape)} (-1 is any size), got {list(array.shape)}",
-        "give as many values as the shape has elements",
+    return InputTensor(
+        spec["name"], datatype, fit(to_array(spec["name"], datatype, value), spec["name"], spec["shape"])
     )
-
-
-def _fits(given: Sequence[int], shape: Sequence[int]) -> bool:
-    return len(given) == len(shape) and all(want in (-1, size) for want, size in zip(shape, given, strict=True))
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,6 +198,10 @@ class Answer:
     took_s: float = field(default=0.0, compare=False)
     """Seconds from sending the request to the last byte of the answer."""
 
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """The outputs by name, as NumPy saves them: texts as bytes, BF16 as FP32."""
+        return {tensor.name: _saved(tensor) for tensor in self.tensors}
+
     def document(self) -> Document:
         """The answer as one JSON document, whichever way the tensors came."""
         outputs = [
@@ -238,6 +221,16 @@ class Answer:
         return "\n".join(lines)
 
 
+def _saved(tensor: OutputTensor) -> NDArray[Any]:
+    import numpy as np
+
+    datatype = BY_WIRE_NAME[tensor.datatype]
+    if datatype is Datatype.BYTES:
+        return np.array([str(value).encode() for value in tensor.values], dtype=np.bytes_).reshape(tensor.shape)
+    kind = np.dtype(np.float32) if datatype is Datatype.BF16 else datatype.numpy
+    return np.asarray(tensor.values, dtype=kind).reshape(tensor.shape)
+
+
 def read_answer(reply: Reply) -> Answer:
     """The tensors of a reply, JSON and binary ones."""
     try:
@@ -250,7 +243,7 @@ def read_answer(reply: Reply) -> Answer:
             if size is None:
                 values = output["data"]
             else:
-                values = _binary_values(output, rest[:size])
+                values = binary_values(output["datatype"], output["shape"], rest[:size])
                 rest = rest[size:]
             tensors.append(OutputTensor(output["name"], output["datatype"], tuple(output["shape"]), values))
     except (ValueError, KeyError, InferError) as error:
@@ -258,9 +251,10 @@ def read_answer(reply: Reply) -> Answer:
     return Answer(head, tuple(tensors))
 
 
-def _binary_values(output: Document, data: memoryview) -> list[Any]:
-    array = Tensor(BY_WIRE_NAME[output["datatype"]], tuple(output["shape"]), data).as_numpy()
-    if output["datatype"] == str(Datatype.BYTES):
+def binary_values(datatype: str, shape: Sequence[int], data: memoryview) -> list[Any]:
+    """The values of a binary tensor, flat; BYTES as text. Raises InferError for bytes that do not fit."""
+    array = Tensor(BY_WIRE_NAME[datatype], tuple(shape), data).as_numpy()
+    if datatype == str(Datatype.BYTES):
         return [element.decode("utf-8", "replace") for element in array.ravel().tolist()]
     values: list[Any] = array.ravel().tolist()
     return values

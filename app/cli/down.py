@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-import sys
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ..failures import ExitCode
 from ..places import DEFAULT_NAME, check_name
+from .output import note
+from .servers import Name
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,7 +27,8 @@ def register(app: typer.Typer) -> None:
 
 
 def down(
-    name: Annotated[str, typer.Option("--name", metavar="NAME", help="The server's name.")] = DEFAULT_NAME,
+    *,
+    name: Name = DEFAULT_NAME,
     timeout: Annotated[
         float, typer.Option("--timeout", min=0, metavar="SECONDS", help="How long to wait until it is gone.")
     ] = _TIMEOUT_S,
@@ -36,13 +38,15 @@ def down(
 
     Exit code 0 where it is gone, also where there was none; 4 where it is still there.
 
-    Examples: infer down · infer down --name blue --timeout 10 --force
+    Examples:
+    infer down
+    infer down --name blue --timeout 10 --force
     """
     from ..registry import Registry
 
     record = Registry.of_user().find(check_name(name))
     if record is None:
-        print(f"No server named '{name}' is running.", file=sys.stderr)
+        note(f"No server named '{name}' is running.")
         raise typer.Exit(ExitCode.OK)
     raise typer.Exit(stop_and_tell(record, timeout_s=timeout, force=force))
 
@@ -52,7 +56,7 @@ def stop_and_tell(record: Record, *, timeout_s: float = _TIMEOUT_S, force: bool 
     from ..registry import Registry
     from ..stopping import stop
 
-    print(f"stopping '{record.name}', process {record.pid} …", file=sys.stderr, flush=True)
+    note(f"stopping '{record.name}', process {record.pid} …")
     stop(record, Registry.of_user(os.environ), timeout_s=timeout_s, force=force, waiting=_progress(record))
     print(f"'{record.name}' is stopped.")
     return ExitCode.OK
@@ -69,7 +73,7 @@ def _progress(record: Record) -> Callable[[], None]:
         under_way = look(record, _ANSWER_S).in_flight
         if under_way and under_way != told:
             plural = "s" if under_way > 1 else ""
-            print(f"{under_way} request{plural} under way", file=sys.stderr, flush=True)
+            note(f"{under_way} request{plural} under way")
         told = under_way
 
     return show

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import enum
 import os
-import sys
 import threading
 import time
 from dataclasses import asdict
@@ -14,13 +13,17 @@ import typer
 
 from ..failures import CommandError, ExitCode
 from ..places import DEFAULT_NAME, check_name, log_file
-from .output import Format
+from .options import Context, Output, Url
+from .output import Format, note, print_line
+from .servers import Name
+from .target import output_form, wanted
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from ...tui.snapshot import LogRecord
     from ...tui.source import Source
+    from ..finding import Wanted
     from ..log_reading import Choice
 
 _ANSWER_S = 10.0
@@ -44,37 +47,37 @@ def register(app: typer.Typer) -> None:
 
 def logs(
     *,
-    name: Annotated[str, typer.Option("--name", metavar="NAME", help="A server of this machine.")] = "",
-    url: Annotated[str, typer.Option("--url", envvar="INFER_URL", help="A server's operator port.")] = "",
+    name: Name = "",
     follow: Annotated[bool, typer.Option("-f", "--follow", help="Go on with what it logs from now on.")] = False,
     count: Annotated[int, typer.Option("-n", "--lines", min=0, help="How many of the last records.")] = 200,
     level: Annotated[
         Level, typer.Option("--level", case_sensitive=False, help="The least serious level.")
     ] = Level.VERBOSE,
     model: Annotated[str, typer.Option("--model", metavar="MODEL", help="What concerns one model.")] = "",
-    output: Annotated[Format, typer.Option("-o", "--output", help="How to print it.")] = Format.TABLE,
+    url: Url = None,
+    context: Context = None,
+    output: Output = None,
 ) -> None:
     """Show the log of a server: from its memory while it runs, from its log file when it does not.
 
-    With -o json every record is an object on a line of its own. Ctrl-C ends -f, with exit code 130.
+    With -o json every record is an object on a line of its own, with -o name its message alone. Ctrl-C ends -f.
 
-    Examples: infer logs -n 50 · infer logs -f --level warning · infer logs -f --model simple -o json
+    Examples:
+    infer logs -n 50
+    infer logs --level warning --model simple
+    infer logs -f -o json
     """
+    from ..configuration import load
     from ..log_reading import Choice
 
+    configuration = load(context=context)
+    printer = _Printer(output_form(configuration, output))
     choice = Choice(level, model)
-    printer = _Printer(output)
-    try:
-        source = _source(name, url)
-        if source is None:
-            _print_file(log_file(os.environ, name or DEFAULT_NAME), name or DEFAULT_NAME, count, choice, printer)
-        else:
-            _print_live(source, count, choice, printer, follow=follow)
-    except BrokenPipeError:
-        # Who read has had enough. What is flushed at the interpreter's end goes nowhere either.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    except KeyboardInterrupt as interrupt:
-        raise typer.Exit(ExitCode.INTERRUPTED) from interrupt
+    source = _source(name, wanted(configuration, url))
+    if source is None:
+        _print_file(log_file(os.environ, name or DEFAULT_NAME), name or DEFAULT_NAME, count, choice, printer)
+    else:
+        _print_live(source, count, choice, printer, follow=follow)
 
 
 class _Printer:
@@ -88,35 +91,32 @@ class _Printer:
         from ..log_lines import show
 
         if self._output is Format.JSON:
-            import json
-
-            text = json.dumps(asdict(record), ensure_ascii=False, separators=(",", ":"))
+            print_line(asdict(record))
         else:
-            text = show(record) if self._output is Format.TABLE else record.message
-        print(text, flush=True)
+            print(show(record) if self._output is Format.TABLE else record.message, flush=True)
 
 
-def _source(name: str, url: str) -> Source | None:
+def _source(name: str, wanted: Wanted) -> Source | None:
     """The server that is meant; None where it does not run, so that only its file is left."""
     from ...tui.source import ServerSource
-    from ..finding import Wanted, chosen, client_of, operator_client
+    from ..finding import chosen, client_of, operator_client
     from ..registry import Registry
 
     registry = Registry.of_user()
-    if url and not name:
-        return ServerSource(operator_client(Wanted(url=url), registry, _ANSWER_S))
-    record = registry.find(check_name(name)) if name else chosen(registry.live())
-    if record is None:
-        if not name and len(registry.live()) > 1:
-            names = ", ".join(each.name for each in registry.live())
-            raise CommandError(
-                "several servers are running, and none is named 'default'",
-                f"there are {names}",
-                "name one: --name NAME",
-                code=ExitCode.USAGE,
-            )
-        return None
-    return ServerSource(client_of(record, _ANSWER_S))
+    if wanted.url and not name:
+        return ServerSource(operator_client(wanted, registry, _ANSWER_S))
+    live = registry.live()
+    record = registry.find(check_name(name)) if name else chosen(live)
+    if record is not None:
+        return ServerSource(client_of(record, _ANSWER_S))
+    if not name and len(live) > 1:
+        raise CommandError(
+            "several servers are running, and none is named 'default'",
+            f"there are {', '.join(each.name for each in live)}",
+            "name one: --name NAME",
+            code=ExitCode.USAGE,
+        )
+    return None
 
 
 def _print_live(source: Source, count: int, choice: Choice, printer: _Printer, *, follow: bool) -> None:
@@ -131,13 +131,13 @@ def _print_live(source: Source, count: int, choice: Choice, printer: _Printer, *
     try:
         for entry in log_reading.follow(source, last, choice, _pause):
             if isinstance(entry, log_reading.Gap):
-                print(f"… {entry.lost} lines lost", file=sys.stderr, flush=True)
+                note(f"… {entry.lost} lines lost")
             else:
                 printer.print(entry)
     except ClientError as error:
         if error.kind is not Kind.NO_CONNECTION:
             raise
-        print(f"the server at {source.address} has ended", file=sys.stderr)
+        note(f"the server at {source.address} has ended")
 
 
 def _pause() -> None:
@@ -156,6 +156,6 @@ def _print_file(path: Path, name: str, count: int, choice: Choice, printer: _Pri
             "start one: infer up",
             code=ExitCode.NOT_FOUND,
         ) from error
-    print(f"'{name}' is not running; this is the end of {path}", file=sys.stderr, flush=True)
+    note(f"'{name}' is not running; this is the end of {path}")
     for record in records:
         printer.print(record)

@@ -16,9 +16,11 @@ from .output import Format, print_json, print_table
 from .target import CHANGE_WAIT_S, open_target
 from .tree import Tree
 
+_HEADINGS = {"Look": ("list", "ready", "metadata", "config", "stats"), "Change": ("load", "unload", "reload")}
+
 app = Tree(
     name="model",
-    headings={"Look": ("list", "ready", "metadata", "config", "stats"), "Change": ("load", "unload", "reload")},
+    headings=_HEADINGS,
 )
 model_changes.register(app)
 

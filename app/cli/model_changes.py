@@ -166,7 +166,7 @@ def planned(verb: str, names: list[str] | None, *, every: bool, wait: bool, wher
     rows = index(where.client)
     overview = overview_of(where.client)
     serving = {str(row["name"]) for row in rows if row.get("state") in ("READY", "LOADING", "UNLOADING")}
-    selection = select(names or [], [name for name in _names(rows) if name in serving], every=every)
+    selection = select(names or [], [name for name in _names(rows) if name in serving], every=every, kind="loaded ")
     plan = Change(verb, where, selection, rows, overview, wait)
     for name in selection.names:
         if name not in serving:

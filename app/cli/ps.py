@@ -32,7 +32,7 @@ def ps(
     timeout: Timeout = None,
     output: Output = None,
 ) -> None:
-    """Show the models that serve: instances, memory of their worker processes, requests answered and in flight.
+    """Show the models that serve: instances, memory of their workers, requests answered and in flight.
 
     Examples:
     infer ps

@@ -11,23 +11,47 @@ import typer
 
 from ...tui.failure import Failure
 from ..failures import ExitCode, exit_code
-from . import call, config, ctx, doctor, down, logs, model, ps, serve, status, top, up, version
 from .tree import Tree, usage_failure
 
 _EXIT_CODES = (
     "Exit codes: 0 ok · 1 failed · 2 usage · 3 not found · 4 not ready, or time is over · 5 refused · 6 no connection "
     "· 7 some of several failed · 8 a check failed · 130 interrupted"
 )
-_HEADINGS = {
-    "Serve": ("up", "down", "status", "logs", "serve"),
-    "Look": ("top", "ps", "model", "call"),
-    "Set up": ("doctor", "ctx", "config", "version"),
+COMMANDS = {
+    "Serve": {
+        "up": "Start the server on the sample models, or on --model-repository DIR, and show it; takes the "
+        "flags of serve",
+        "down": "Stop a server that infer up has started: requests under way finish first",
+        "status": "Show the servers that you run on this machine: addresses, models, requests under way, memory",
+        "logs": "Show the log of a server: from its memory while it runs, from its log file when it does not",
+        "serve": "Serve model repositories, with Triton's flags (infer serve --help lists them)",
+    },
+    "Look": {
+        "top": "Watch a server: models, rates, latencies, queues, GPUs, logs",
+        "ps": "Show the models that serve: instances, memory of their workers, requests answered and in flight",
+        "model": "Look at the models of a running server, load and unload them",
+        "call": "Call a model",
+    },
+    "Set up": {
+        "doctor": "Check this machine: ports, limits, memory, GPU, backends, folders, configuration",
+        "ctx": "Give servers names, and say which one is meant where no address is given",
+        "config": "Show the settings of the commands that talk to a server",
+        "version": "Print the version of this command and, where one can be reached, of the server",
+    },
 }
+"""Commands by heading, each with the first sentence of its help: with it here, the help of the tree imports none."""
+
 _DEBUG = "--debug"
 _OWN_WORDS = ("serve", "up")
 """Commands that read their words themselves."""
 
-app = Tree(name="infer", headings=_HEADINGS, epilog=_EXIT_CODES)
+app = Tree(
+    name="infer",
+    headings={heading: tuple(commands) for heading, commands in COMMANDS.items()},
+    late={name: (name, sentence) for commands in COMMANDS.values() for name, sentence in commands.items()},
+    epilog=_EXIT_CODES,
+    add_completion=True,
+)
 
 
 @app.callback()
@@ -42,21 +66,6 @@ def infer(
     infer model list
     infer call simple -i "INPUT0=[$(seq -s, 16)]" -i "INPUT1=[$(seq -s, 16)]"
     """
-
-
-up.register(app)
-down.register(app)
-status.register(app)
-logs.register(app)
-serve.register(app)
-top.register(app)
-ps.register(app)
-app.add_typer(model.app)
-call.register(app)
-doctor.register(app)
-app.add_typer(ctx.app)
-app.add_typer(config.app)
-version.register(app)
 
 
 def run() -> None:

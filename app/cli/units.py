@@ -14,3 +14,14 @@ def byte_size(count: int) -> str:
         value /= _STEP
         unit += 1
     return f"{value:.0f} {_NAMES[unit]}" if unit == 0 or value >= _WHOLE else f"{value:.1f} {_NAMES[unit]}"
+
+
+def uptime(seconds: float) -> str:
+    """A span of time in its two largest units: ``2h 5m``."""
+    minutes, rest = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    days, hours = divmod(hours, 24)
+    for large, small, text in ((days, hours, "{}d {}h"), (hours, minutes, "{}h {}m"), (minutes, rest, "{}m {}s")):
+        if large:
+            return text.format(large, small)
+    return f"{rest}s"

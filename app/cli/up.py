@@ -16,7 +16,9 @@ import typer
 from ..failures import CommandError, ExitCode
 from ..places import DEFAULT_NAME, check_name
 from ..up_flags import with_defaults
+from .output import note
 from .serve import read_flags, run_with_flags
+from .servers import server_names
 
 if TYPE_CHECKING:
     from ...tui.source import Source
@@ -24,8 +26,6 @@ if TYPE_CHECKING:
 
 _CONTEXT: dict[str, Any] = {"ignore_unknown_options": True, "allow_extra_args": True}
 _ANSWER_S = 10.0
-
-Name = Annotated[str, typer.Option("--name", metavar="NAME", help="The server's name, to have several.")]
 
 
 class Dashboard(Protocol):
@@ -43,7 +43,10 @@ def register(app: typer.Typer) -> None:
 
 def up(
     context: typer.Context,
-    name: Name = DEFAULT_NAME,
+    name: Annotated[
+        str,
+        typer.Option("--name", metavar="NAME", help="Its name, to have several.", autocompletion=server_names),
+    ] = DEFAULT_NAME,
     detach: Annotated[bool, typer.Option("--detach", help="Start it, wait until it serves, and return.")] = False,
     foreground: Annotated[bool, typer.Option("--foreground", help="Be the server, with the log here.")] = False,
 ) -> None:
@@ -57,7 +60,10 @@ def up(
     shown with the command that installs it. Models are loaded and unloaded by who runs the server, and by others only
     with --allow-remote-control.
 
-    Examples: infer up · infer up --model-repository DIR · infer up --name blue --http-port 0 --detach
+    Examples:
+    infer up
+    infer up --model-repository models
+    infer up --name blue --http-port 0 --grpc-port 0 --metrics-port 0 --detach
     """
     check_name(name)
     if detach and foreground:
@@ -86,7 +92,7 @@ def _detached(name: str, args: list[str]) -> int:
         print(f"'{name}' is running already, as process {record.pid}; see it: {_line('status', name)}")
         return ExitCode.OK
     print(record.start_page)
-    print(f"\n'{name}' runs in the background. {_ways(record)}", file=sys.stderr)
+    note(f"\n'{name}' runs in the background. {_ways(record)}")
     return ExitCode.OK
 
 
@@ -109,7 +115,11 @@ def _attached(name: str, args: list[str], dashboard: Dashboard | None = None) ->
     if not started:
         print(f"'{name}' is running already, as process {record.pid}: attached to it.")
     show = dashboard or _dashboard()
-    outcome = show(ServerSource(client_of(record, _ANSWER_S)), owned=True)
+    try:
+        outcome = show(ServerSource(client_of(record, _ANSWER_S)), owned=True)
+    except BaseException:
+        note(f"'{name}' goes on serving. {_ways(record)}")
+        raise
     if outcome == "stop":
         from .down import stop_and_tell
 

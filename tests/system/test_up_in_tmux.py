@@ -1,4 +1,4 @@
-"""`infer up` in a terminal, as a person runs it: tmux types the keys and reads the screen."""
+"""`infer up --foreground` in a terminal, as a person runs it: tmux types the keys and reads the screen."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed here")
 
 LIMIT_S = 30
-INFER_UP = "infer up --http-address=127.0.0.1 --http-port=0 --grpc-port=0 --metrics-port=0"
+INFER_UP = "infer up --foreground --http-address=127.0.0.1 --http-port=0 --grpc-port=0 --metrics-port=0"
 PROMPT = "ready>"
 
 
@@ -39,6 +39,7 @@ class Terminal:
 
     def __init__(self, folder: Path, commands: Path) -> None:
         self._socket = str(folder / "s")
+        self._folder = folder
         self._commands = commands
         self._tmux("-f", "/dev/null", "new-session", "-d", "-x", "230", "-y", "60", self._shell())
         self._tmux("set-option", "-g", "history-limit", "5000")
@@ -47,7 +48,8 @@ class Terminal:
     def _shell(self) -> str:
         # tmux reads one string; the `infer` under test comes first on the path.
         path = f"{self._commands}:/usr/local/bin:/usr/bin:/bin"
-        return shlex.join(["env", f"PATH={path}", f"PS1={PROMPT} ", "bash", "--norc", "--noprofile"])
+        own = [f"INFER_RUN_DIR={self._folder / 'run'}", f"INFER_STATE_DIR={self._folder / 'state'}"]
+        return shlex.join(["env", *own, f"PATH={path}", f"PS1={PROMPT} ", "bash", "--norc", "--noprofile"])
 
     def _tmux(self, *words: str) -> str:
         command = ["tmux", "-S", self._socket, *words]

@@ -44,14 +44,12 @@ def test_an_address_that_was_given_is_the_one(registry: Registry, run: Run) -> N
     run("default", control_socket="/run/c", operator="127.0.0.1:7002", control_key="ours")
     client = finding.operator_client(Wanted(url="http://host:8002", key="mine"), registry, 7.0)
     assert (client.url, client.key, client.timeout) == ("http://host:8002", "mine", 7.0)
-    assert finding.inference_url(Wanted(http_url="http://host:8000"), registry) == "http://host:8000"
 
 
 def test_the_default_server_is_found_over_its_socket(registry: Registry, run: Run) -> None:
     run("other", control_socket="/run/o", http="127.0.0.1:1")
     run("default", control_socket="/run/c", http="127.0.0.1:7000")
     assert finding.operator_client(Wanted(), registry).url == "unix:/run/c"
-    assert finding.inference_url(Wanted(), registry) == "http://127.0.0.1:7000"
 
 
 def test_the_only_server_is_found_whatever_its_name(registry: Registry, run: Run) -> None:
@@ -68,22 +66,22 @@ def test_a_server_without_a_socket_is_asked_over_its_port_with_its_key(registry:
 def test_without_a_server_here_it_is_the_usual_address(registry: Registry) -> None:
     client = finding.operator_client(Wanted(key="mine"), registry)
     assert (client.url, client.key) == ("http://127.0.0.1:8002", "mine")
-    assert finding.inference_url(Wanted(), registry) == "http://127.0.0.1:8000"
 
 
 def test_of_several_none_is_guessed(registry: Registry, run: Run) -> None:
     run("a", control_socket="/run/a", http="127.0.0.1:1")
     run("b", control_socket="/run/b", http="127.0.0.1:2")
     assert finding.operator_client(Wanted(), registry).url == "http://127.0.0.1:8002"
-    assert finding.inference_url(Wanted(), registry) == "http://127.0.0.1:8000"
 
 
-def test_a_server_that_cannot_be_asked_says_so(registry: Registry, run: Run) -> None:
-    run("default")
-    with pytest.raises(CommandError, match="cannot be asked"):
+@pytest.mark.parametrize(
+    ("page", "why"), [("", "it is starting, and no door of it is open"), ("MODEL …", "runs with --allow-metrics=false")]
+)
+def test_a_server_that_cannot_be_asked_says_why(registry: Registry, run: Run, page: str, why: str) -> None:
+    run("default", start_page=page)
+    with pytest.raises(CommandError, match="cannot be asked") as refused:
         finding.operator_client(Wanted(), registry)
-    with pytest.raises(CommandError, match="has no HTTP door"):
-        finding.inference_url(Wanted(), registry)
+    assert why in refused.value.why
 
 
 @pytest.mark.parametrize(

@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from infer.app import run, wiring
+from infer.app.registry import Record, Registry
 from infer.app.settings import ServerSettings
 from infer.backends.api.errors import LoadFailed, Unavailable
 from infer.server.lifecycle.states import IndexEntry
+from infer.server.observe.logs import LogSettings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -51,9 +53,11 @@ class FakeServer:
     http_address: tuple[str, int] | None = None
     operator_address: tuple[str, int] | None = None
     grpc_address: tuple[str, int] | None = None
+    control_key: str = "secret"
 
-    def start(self) -> dict[str, Any]:
+    def start(self, opened: Callable[[], None]) -> dict[str, Any]:
         self.calls.append("start")
+        opened()
         return self.on_start()
 
     def drain(self, timeout_s: float) -> int:
@@ -74,7 +78,7 @@ def handlers() -> Iterator[None]:
 
 
 def serve(monkeypatch: pytest.MonkeyPatch, server: FakeServer, **settings: Any) -> int:
-    monkeypatch.setattr(wiring, "build", lambda _settings: server)
+    monkeypatch.setattr(wiring, "build", lambda _settings, _log: server)
     # The collector's settings and the C library's are this process's, which goes on.
     monkeypatch.setattr(run, "settle", lambda: None)
     monkeypatch.setattr(run, "keep_freed_memory", lambda: None)
@@ -172,3 +176,63 @@ def test_notices_are_logged_as_warnings(monkeypatch: pytest.MonkeyPatch, capsys:
     assert serve(monkeypatch, FakeServer(), notices=("accepted, but not acted on yet: --rate-limit",)) == 0
     assert "not acted on yet: --rate-limit" in capsys.readouterr().err
     assert not logging.getLogger("infer").handlers
+
+
+def test_a_server_with_a_name_is_found_while_it_starts_and_serves_and_no_longer_than_that(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    registry = Registry(tmp_path)
+    monkeypatch.setattr(Registry, "of_user", lambda: registry)
+    seen: list[Record | None] = []
+
+    def look() -> dict[str, Any]:
+        seen.append(registry.find("blue"))
+        return {}
+
+    def look_and_stop() -> None:
+        look()
+        terminate()
+
+    signal_when_serving(monkeypatch, look_and_stop)
+    server = FakeServer(on_start=look, operator_address=("0.0.0.0", 7002), http_address=("::1", 7000))
+    assert serve(monkeypatch, server, name="blue") == 0
+    starting, serving = seen
+    assert starting is not None
+    assert serving is not None
+    assert (starting.operator, starting.http, starting.grpc) == ("127.0.0.1:7002", "[::1]:7000", None)
+    assert (starting.control_key, starting.start_page) == ("secret", "")
+    assert "DOOR" in serving.start_page
+    assert registry.live() == []
+
+
+def test_a_name_that_is_taken_ends_the_start_with_one_and_the_holder(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    registry = Registry(tmp_path)
+    monkeypatch.setattr(Registry, "of_user", lambda: registry)
+    with registry.take("blue") as held:
+        held.publish(Record(name="blue", pid=7))
+        monkeypatch.setattr(registry, "take", lambda name: Registry(tmp_path).take(name, patience_s=0))
+        server = FakeServer()
+        assert serve(monkeypatch, server, name="blue") == 1
+    assert server.calls == []
+    assert "it is process 7; stop it: infer down --name blue" in capsys.readouterr().err
+
+
+def test_a_server_that_cannot_be_registered_serves_and_says_so_in_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    tmp_path.chmod(0o777)
+    monkeypatch.setattr(Registry, "of_user", lambda: Registry(tmp_path))
+    signal_when_serving(monkeypatch, terminate)
+    assert serve(monkeypatch, FakeServer(), name="blue") == 0
+    said = [line for line in capsys.readouterr().err.splitlines() if "only its address finds this server" in line]
+    assert len(said) == 1
+    assert f"chmod 700 {tmp_path}" in said[0]
+
+
+def test_the_log_is_told_what_the_flags_say() -> None:
+    assert run.log_settings(ServerSettings()) == LogSettings()
+    made = ServerSettings(log_file="/tmp/x.log", log_file_max_size=1000, log_file_count=7, log_verbose=2)
+    expected = LogSettings(log_file=Path("/tmp/x.log"), log_file_max_size=1000, log_file_count=7, log_verbose=2)
+    assert run.log_settings(made) == expected

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from infer.backends.api.datatypes import BY_WIRE_NAME
-from infer.tui import examples, inference
+from infer.tui import examples, values
 from infer.tui.failure import ClientError
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def test_every_example_and_every_word_fits_its_model(datatype: str, shape: list[
         return
     for text in (examples.example(wanted), *examples.WORDS):
         value = examples.read(wanted, text)
-        array = inference.fit(inference.to_array("X", BY_WIRE_NAME[datatype], value), "X", shape)
+        array = values.fit(values.to_array("X", BY_WIRE_NAME[datatype], value), "X", shape)
         assert array.shape == tuple(examples.concrete(shape))
         assert array.dtype == BY_WIRE_NAME[datatype].numpy or datatype == "BYTES"
 

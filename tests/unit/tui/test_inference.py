@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import io
 import json
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 
-from infer.backends.api.datatypes import Datatype
 from infer.tui import inference
 from infer.tui.client import Client, Reply
 from infer.tui.failure import ClientError, Kind
@@ -38,29 +36,6 @@ class FixedClient(Client):
 
 def prepared(given: dict[str, Any]) -> inference.Request:
     return inference.prepare(FixedClient("http://h:1"), "m", "", given, "")
-
-
-def test_options_are_json_or_text_or_a_file(tmp_path: Path) -> None:
-    np.save(tmp_path / "a.npy", np.arange(3))
-    given = inference.from_options(["A=[1,2]", "B=hello", "C=0.5", f"D=@{tmp_path / 'a.npy'}"])
-    assert given["A"] == [1, 2]
-    assert given["B"] == "hello"
-    assert given["C"] == 0.5
-    assert given["D"].tolist() == [0, 1, 2]
-
-
-@pytest.mark.parametrize("option", ["A", "=1", "A=@/no/such/file.npy", "A=@/dev/null"])
-def test_an_option_that_is_no_input_is_a_usage_error(option: str) -> None:
-    with pytest.raises(ClientError) as caught:
-        inference.from_options([option])
-    assert caught.value.kind is Kind.USAGE
-
-
-@pytest.mark.parametrize("text", ["", "not json", "[1]"])
-def test_standard_input_must_be_a_json_object(text: str) -> None:
-    with pytest.raises(ClientError) as caught:
-        inference.from_stdin(io.StringIO(text))
-    assert caught.value.kind is Kind.USAGE
 
 
 def test_a_single_item_gets_a_batch_of_one() -> None:
@@ -119,11 +94,6 @@ def test_a_whole_request_document_is_sent_as_it_is() -> None:
     assert prepared(document).document == document
 
 
-def test_large_integers_stay_exact() -> None:
-    assert inference.to_array("A", Datatype.INT64, [2**62 + 1]).tolist() == [2**62 + 1]
-    assert inference.to_array("A", Datatype.UINT64, [2**64 - 1]).tolist() == [2**64 - 1]
-
-
 def test_an_answer_is_read_from_json_and_from_bytes() -> None:
     outputs = [
         {"name": "J", "datatype": "INT32", "shape": [2], "data": [1, 2]},
@@ -150,3 +120,78 @@ def test_a_long_output_is_cut_for_people_only() -> None:
 def test_an_answer_that_is_none_is_an_error(body: bytes) -> None:
     with pytest.raises(ClientError, match="cannot be read"):
         inference.read_answer(Reply(200, {}, body))
+
+
+def test_what_the_caller_says_takes_the_place_of_the_metadata() -> None:
+    wishes = inference.Wishes(shapes={"A": [4, 1]}, datatypes={"A": "INT64"})
+    request = inference.prepare(NobodyAsked("http://h:1"), "m", "", {"A": [1, 2, 3, 4]}, wishes)
+    assert request.document["inputs"] == [{"name": "A", "shape": [4, 1], "datatype": "INT64", "data": [1, 2, 3, 4]}]
+    assert request.document["parameters"] == {"binary_data_output": True}
+
+
+class NobodyAsked(Client):
+    """A client that must not be used."""
+
+    def get(self, path: str) -> dict[str, Any]:
+        pytest.fail(f"asked for {path}")
+
+
+def test_half_of_it_is_filled_in_from_the_metadata() -> None:
+    wishes = inference.Wishes(shapes={"A": [2, 4]})
+    request = inference.prepare(FixedClient("http://h:1"), "m", "", {"A": list(range(8)), "T": "x"}, wishes)
+    assert [(one["shape"], one["datatype"]) for one in request.document["inputs"]] == [
+        ([2, 4], "INT32"),
+        ([1], "BYTES"),
+    ]
+    assert "parameters" not in request.document
+
+
+@pytest.mark.parametrize(
+    ("wishes", "phrase"),
+    [
+        (inference.Wishes(shapes={"B": [1]}), "no input 'B'"),
+        (inference.Wishes(datatypes={"A": "FP99"}, shapes={"A": [4]}), "'FP99' is no datatype"),
+        (inference.Wishes(shapes={"A": [3]}), "wrong shape"),
+    ],
+)
+def test_wishes_that_cannot_be_are_usage_errors(wishes: inference.Wishes, phrase: str) -> None:
+    with pytest.raises(ClientError) as caught:
+        inference.prepare(FixedClient("http://h:1"), "m", "", {"A": [1, 2, 3, 4]}, wishes)
+    assert caught.value.kind is Kind.USAGE
+    assert phrase in str(caught.value)
+
+
+def test_id_parameters_and_outputs_go_into_the_document() -> None:
+    wishes = inference.Wishes("7", {"priority": 2}, ("Y",))
+    document = inference.prepare(FixedClient("http://h:1"), "m", "", {"T": "x"}, wishes).document
+    assert (document["id"], document["parameters"], document["outputs"]) == ("7", {"priority": 2}, [{"name": "Y"}])
+
+
+def test_outputs_are_arrays_that_numpy_can_save(tmp_path: Path) -> None:
+    answer = inference.Answer(
+        {},
+        (
+            inference.OutputTensor("F", "FP16", (1, 2), [0.5, 2.0]),
+            inference.OutputTensor("B", "BF16", (1,), [1.5]),
+            inference.OutputTensor("T", "BYTES", (2,), ["ok", "häh"]),
+        ),
+    )
+    np.savez(tmp_path / "a.npz", **answer.arrays())
+    with np.load(tmp_path / "a.npz") as saved:
+        assert (saved["F"].dtype, saved["F"].tolist()) == (np.float16, [[0.5, 2.0]])
+        assert (saved["B"].dtype, saved["B"].tolist()) == (np.float32, [1.5])
+        assert saved["T"].tolist() == [b"ok", "häh".encode()]
+
+
+class Decoupled(FixedClient):
+    """A server whose model does not answer over HTTP."""
+
+    def request(self, *_: Any) -> Reply:
+        return Reply(501, {}, b'{"error":"HTTP end point does not support models with decoupled transaction policy"}')
+
+
+def test_a_model_that_answers_in_a_stream_says_how_it_is_called() -> None:
+    request = inference.prepare(Decoupled("http://h:1"), "m", "", {"T": "x"})
+    with pytest.raises(ClientError) as caught:
+        request.send()
+    assert "infer call m --stream" in caught.value.fix

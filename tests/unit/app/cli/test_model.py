@@ -10,10 +10,9 @@ import pytest
 from infer.app.cli import model
 from infer.app.cli.output import Format
 from infer.app.failures import CommandError, ExitCode
-from infer.tui.client import Client, Reply
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from .conftest import Door
 
 INDEX: list[dict[str, Any]] = [
     {"name": "a", "version": "1", "state": "READY"},
@@ -51,24 +50,11 @@ DOCUMENTS: dict[str, Any] = {
 
 
 @pytest.fixture(autouse=True)
-def changes(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, Any]]:
-    """A door that answers from the tables above; what it was asked to change."""
-    asked: list[tuple[str, Any]] = []
-
-    def post(_self: Client, path: str, document: Any = None) -> Any:
-        if path != "/v2/repository/index":
-            asked.append((path, document))
-            return {}
-        return [row for row in INDEX if row.get("state") == "READY"] if document.get("ready") else INDEX
-
-    def request(_self: Client, _method: str, path: str, *_rest: Any) -> Reply:
-        ready = path == "/v2/models/a/ready"
-        return Reply(200 if ready else 400, {}, b"" if ready else b'{"error":"not ready"}')
-
-    monkeypatch.setattr(Client, "post", post)
-    monkeypatch.setattr(Client, "get", lambda _self, path: DOCUMENTS[path])
-    monkeypatch.setattr(Client, "request", request)
-    return asked
+def served(door: Door) -> Door:
+    """A door that answers from the tables above."""
+    door.index = [dict(row) for row in INDEX]
+    door.documents = DOCUMENTS
+    return door
 
 
 def test_the_list_is_a_table_with_reasons(capsys: pytest.CaptureFixture[str]) -> None:
@@ -139,33 +125,73 @@ def test_statistics_are_counts_and_means(capsys: pytest.CaptureFixture[str]) -> 
     assert row.split() == ["a", "1", "2", "0", "4", "2", "3000", "3000"]
 
 
-def test_a_load_and_an_unload_say_what_came_of_them(
-    capsys: pytest.CaptureFixture[str], changes: list[tuple[str, Any]]
+def test_percentiles_stand_beside_the_means_where_the_server_counts_by_latency(
+    door: Door, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    model.load("a")
-    model.unload("b")
-    model.unload("nobody")
-    assert capsys.readouterr().out.splitlines() == [
-        "a  version 1 READY; version 2 READY",
-        "b  version 1 UNAVAILABLE: no such file",
-        "nobody  not loaded",
-    ]
-    assert changes == [
-        ("/v2/repository/models/a/load", {}),
-        ("/v2/repository/models/b/unload", {}),
-        ("/v2/repository/models/nobody/unload", {}),
-    ]
+    latency = [[100.0, 98], [5000.0, 2]]
+    door.overview = {"models": [{"name": "a", "version": "1", "latency": latency}, {"name": "a", "version": "2"}]}
+    model.stats()
+    assert capsys.readouterr().out.splitlines()[1].split()[-3:] == ["3000", "100", "5000"]
 
 
-def test_a_load_sends_its_configuration_and_files(tmp_path: Path, changes: list[tuple[str, Any]]) -> None:
-    (tmp_path / "model.py").write_text("pass")
-    model.load("a/b", config='{"backend": "python"}', files=[f"1/model.py={tmp_path / 'model.py'}"])
-    parameters = {"config": '{"backend": "python"}', "file:1/model.py": "cGFzcw=="}
-    assert changes == [("/v2/repository/models/a%2Fb/load", {"parameters": parameters})]
+def test_one_models_statistics_are_asked_for_by_its_path(door: Door, capsys: pytest.CaptureFixture[str]) -> None:
+    door.documents = {"/v2/models/a/versions/2/stats": DOCUMENTS["/v2/models/stats"]}
+    model.stats("a", "2", output=Format.NAME)
+    model.stats("a", "2", output=Format.JSON)
+    assert capsys.readouterr().out.startswith("a\n{")
 
 
-def test_what_came_of_a_change_is_json_or_a_name_for_programs(capsys: pytest.CaptureFixture[str]) -> None:
-    model.load("a", output=Format.JSON)
-    assert json.loads(capsys.readouterr().out) == INDEX[:2]
-    model.unload("a", output=Format.NAME)
-    assert capsys.readouterr().out == "a\n"
+def test_names_and_globs_choose_what_is_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    model.list_models(["b", "?"], output=Format.NAME)
+    model.list_models(["zz*"], output=Format.NAME)
+    model.list_models(["c"], output=Format.NAME)
+    assert capsys.readouterr().out == "a\nb\nc\nc\n"
+
+
+def test_a_name_that_is_not_listed_is_not_found_and_the_nearest_is_named(door: Door) -> None:
+    door.index.append({"name": "resnet"})
+    with pytest.raises(CommandError) as caught:
+        model.list_models(["resnt"])
+    assert caught.value.code is ExitCode.NOT_FOUND
+    assert "did you mean 'resnet'?" in caught.value.fix
+
+
+def test_readiness_is_waited_for(door: Door, capsys: pytest.CaptureFixture[str]) -> None:
+    plain, asked = door.request, 0
+
+    def request(*words: Any) -> Any:
+        nonlocal asked
+        asked += 1
+        if asked == 2:
+            door.set_state("b", "READY")
+        return plain(*words)
+
+    door.request = request
+    model.ready("b", wait=True, timeout=20.0)
+    assert capsys.readouterr().out == "b is ready\n"
+    assert asked == 2
+
+
+def test_a_wait_for_readiness_ends_with_its_time_and_the_last_known_state() -> None:
+    with pytest.raises(CommandError) as caught:
+        model.ready("b", wait=True, timeout=0.01)
+    assert caught.value.code is ExitCode.NOT_READY
+    assert caught.value.why == "version 1 UNAVAILABLE: no such file"
+
+
+def test_metadata_and_configuration_are_names_for_loops(capsys: pytest.CaptureFixture[str]) -> None:
+    model.metadata("a", output=Format.NAME)
+    model.config("a", output=Format.NAME)
+    model.ready("a", output=Format.NAME)
+    model.metadata("a", output=Format.JSON)
+    assert capsys.readouterr().out.startswith("a\na\na\n{")
+
+
+def test_the_configuration_says_how_it_is_printed_and_whom_is_asked(
+    door: Door, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("INFER_OUTPUT", "name")
+    monkeypatch.setenv("INFER_URL", "http://elsewhere:9")
+    model.list_models()
+    assert capsys.readouterr().out == "a\nb\nc\n"
+    assert set(door.asked) == {"http://elsewhere:9"}
