@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -64,16 +66,25 @@ def follow(source: Source, after: int, choice: Choice, pause: Callable[[], None]
 
 
 def from_file(path: Path, count: int, choice: Choice, now: float) -> list[LogRecord]:
-    """The last ``count`` records in a file; ``now`` is in seconds since 1970. Raises OSError."""
-    with path.open("rb") as file:
-        size = file.seek(0, 2)
-        file.seek(max(0, size - _FILE_BYTES))
-        lines = file.read().decode("utf-8", "replace").splitlines()
-    if size > _FILE_BYTES:
-        del lines[0]
+    """The last ``count`` records in a file and the one that was put aside before it.
+
+    ``now`` is in seconds since 1970. Raises OSError where the file cannot be read.
+    """
+    lines = _tail(path)
+    with suppress(OSError):
+        lines = _tail(path.with_name(f"{path.name}.1")) + lines
     records = (about(record, choice.model) for record in read_lines(lines, now))
     found = [record for record in records if wanted(record, choice.level, choice.model)]
     return found[len(found) - min(count, len(found)) :]
+
+
+def _tail(path: Path) -> list[str]:
+    """The last lines of a file. Raises OSError."""
+    with path.open("rb") as file:
+        size = file.seek(0, os.SEEK_END)
+        file.seek(max(0, size - _FILE_BYTES))
+        lines = file.read().decode("utf-8", "replace").splitlines()
+    return lines[1:] if size > _FILE_BYTES else lines
 
 
 def about(record: LogRecord, model: str) -> LogRecord:

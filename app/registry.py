@@ -17,6 +17,7 @@ import threading
 import time
 from contextlib import suppress
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, cast
 
 from .failures import CommandError, ExitCode
@@ -24,7 +25,6 @@ from .places import DEFAULT_NAME, check_name, check_private, check_socket_path, 
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
 
 _LOCK = "lock"
 _RECORD = "server.json"
@@ -194,6 +194,18 @@ class Registry:
         finally:
             os.close(descriptor)
 
+    def is_held_by(self, name: str, pid: int) -> bool:
+        """Whether that very process has the lock open: a number alone may be another's, also in another container.
+
+        Raises PermissionError for a process of another user.
+        """
+        try:
+            lock = (self.folder / name / _LOCK).lstat()
+            opened = list(Path(f"/proc/{pid}/fd").iterdir())
+        except (FileNotFoundError, ProcessLookupError):
+            return False
+        return any(_is_file(descriptor, lock) for descriptor in opened)
+
     def _names(self) -> list[str]:
         if not self._is_trusted():
             return []
@@ -240,13 +252,20 @@ def _shield(folder: Path) -> tuple[int, ...]:
     """Keep what tidies up temporary files from a folder that is in use: it passes over one that is locked."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     with suppress(OSError):
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     return (descriptor,)
 
 
 def _is_same(descriptor: int, path: Path) -> bool:
     with suppress(FileNotFoundError):
         return os.path.samestat(os.fstat(descriptor), path.lstat())
+    return False
+
+
+def _is_file(descriptor: Path, wanted: os.stat_result) -> bool:
+    """Whether a descriptor in /proc is that file; it may be closed by now."""
+    with suppress(OSError):
+        return os.path.samestat(descriptor.stat(), wanted)
     return False
 
 

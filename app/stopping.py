@@ -57,7 +57,7 @@ def stop(
 def _process(record: Record, registry: Registry) -> Generator[int | None]:
     """The server's process as a descriptor; None where it has ended.
 
-    The descriptor comes first and the look at the lock second: whoever holds the lock then was that process all along,
+    The descriptor comes first and the look at the lock second: who has the lock open then was that process all along,
     so that no other one that got its number is meant.
     """
     try:
@@ -66,10 +66,17 @@ def _process(record: Record, registry: Registry) -> Generator[int | None]:
         yield None
         return
     try:
-        now = registry.find(record.name)
-        yield descriptor if now is not None and now.pid == record.pid else None
+        yield descriptor if _is_alive(record, registry) else None
     finally:
         os.close(descriptor)
+
+
+def _is_alive(record: Record, registry: Registry) -> bool:
+    now = registry.find(record.name)
+    try:
+        return now is not None and now.pid == record.pid and registry.is_held_by(record.name, record.pid)
+    except PermissionError as error:
+        raise _not_ours(record) from error
 
 
 def _send(descriptor: int, number: signal.Signals, record: Record) -> None:
@@ -78,12 +85,16 @@ def _send(descriptor: int, number: signal.Signals, record: Record) -> None:
     except ProcessLookupError:
         return
     except PermissionError as error:
-        raise CommandError(
-            f"the server '{record.name}' may not be stopped by you",
-            f"process {record.pid} belongs to another user",
-            "ask its owner, or become that user",
-            code=ExitCode.REFUSED,
-        ) from error
+        raise _not_ours(record) from error
+
+
+def _not_ours(record: Record) -> CommandError:
+    return CommandError(
+        f"the server '{record.name}' may not be stopped by you",
+        f"process {record.pid} belongs to another user",
+        "ask its owner, or become that user",
+        code=ExitCode.REFUSED,
+    )
 
 
 def _is_gone_within(descriptor: int, seconds: float, waiting: Callable[[], None]) -> bool:

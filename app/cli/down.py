@@ -10,6 +10,7 @@ import typer
 from ..failures import ExitCode
 from ..places import DEFAULT_NAME, check_name
 from .output import note
+from .servers import Name
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,7 +28,7 @@ def register(app: typer.Typer) -> None:
 
 def down(
     *,
-    name: Annotated[str, typer.Option("--name", metavar="NAME", help="The server's name.")] = DEFAULT_NAME,
+    name: Name = DEFAULT_NAME,
     timeout: Annotated[
         float, typer.Option("--timeout", min=0, metavar="SECONDS", help="How long to wait until it is gone.")
     ] = _TIMEOUT_S,

@@ -15,6 +15,7 @@ from ..failures import CommandError, ExitCode
 from ..places import DEFAULT_NAME, check_name, log_file
 from .options import Context, Output, Url
 from .output import Format, note, print_line
+from .servers import Name
 from .target import output_form, wanted
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ def register(app: typer.Typer) -> None:
 
 def logs(
     *,
-    name: Annotated[str, typer.Option("--name", metavar="NAME", help="A server of this machine.")] = "",
+    name: Name = "",
     follow: Annotated[bool, typer.Option("-f", "--follow", help="Go on with what it logs from now on.")] = False,
     count: Annotated[int, typer.Option("-n", "--lines", min=0, help="How many of the last records.")] = 200,
     level: Annotated[

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import sys
 import time
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
 from ..failures import CommandError, ExitCode
 from .options import Output, Timeout
 from .output import Format, print_json, print_table
+from .servers import Name
 from .target import output_form
 from .units import byte_size, uptime
 
@@ -28,13 +29,14 @@ def register(app: typer.Typer) -> None:
 
 def status(
     *,
-    name: Annotated[str, typer.Option("--name", metavar="NAME", help="One server; all where not given.")] = "",
+    name: Name = "",
     timeout: Timeout = None,
     output: Output = None,
 ) -> None:
     """Show the servers that you run on this machine: addresses, models, requests under way, memory.
 
-    Exit code 0 where all are ready, 4 where one is not, 3 where there is none.
+    All of them, or the one that --name names. Exit code 0 where all are ready, 4 where one is not, 3 where there is
+    none.
 
     Examples:
     infer status

@@ -18,6 +18,7 @@ from ..places import DEFAULT_NAME, check_name
 from ..up_flags import with_defaults
 from .output import note
 from .serve import read_flags, run_with_flags
+from .servers import server_names
 
 if TYPE_CHECKING:
     from ...tui.source import Source
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
 
 _CONTEXT: dict[str, Any] = {"ignore_unknown_options": True, "allow_extra_args": True}
 _ANSWER_S = 10.0
-
-Name = Annotated[str, typer.Option("--name", metavar="NAME", help="The server's name, to have several.")]
 
 
 class Dashboard(Protocol):
@@ -44,7 +43,10 @@ def register(app: typer.Typer) -> None:
 
 def up(
     context: typer.Context,
-    name: Name = DEFAULT_NAME,
+    name: Annotated[
+        str,
+        typer.Option("--name", metavar="NAME", help="Its name, to have several.", autocompletion=server_names),
+    ] = DEFAULT_NAME,
     detach: Annotated[bool, typer.Option("--detach", help="Start it, wait until it serves, and return.")] = False,
     foreground: Annotated[bool, typer.Option("--foreground", help="Be the server, with the log here.")] = False,
 ) -> None:
@@ -113,7 +115,11 @@ def _attached(name: str, args: list[str], dashboard: Dashboard | None = None) ->
     if not started:
         print(f"'{name}' is running already, as process {record.pid}: attached to it.")
     show = dashboard or _dashboard()
-    outcome = show(ServerSource(client_of(record, _ANSWER_S)), owned=True)
+    try:
+        outcome = show(ServerSource(client_of(record, _ANSWER_S)), owned=True)
+    except BaseException:
+        note(f"'{name}' goes on serving. {_ways(record)}")
+        raise
     if outcome == "stop":
         from .down import stop_and_tell
 

@@ -76,9 +76,11 @@ def test_a_server_without_a_name_has_no_entry(registry: Registry) -> None:
     assert not list(registry.folder.iterdir())
 
 
-def test_a_name_that_is_taken_is_refused(registry: Registry) -> None:
-    with registry.take("blue"), pytest.raises(NameTaken):
-        listing.enter(settings(), [], registry)
+def test_a_name_that_is_taken_is_refused(registry: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
+    with registry.take("blue"):
+        monkeypatch.setattr(registry, "take", lambda name: Registry(registry.folder).take(name, patience_s=0))
+        with pytest.raises(NameTaken):
+            listing.enter(settings(), [], registry)
 
 
 def test_a_disk_that_takes_no_record_costs_a_line_and_not_the_server(

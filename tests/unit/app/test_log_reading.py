@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from infer.app import log_reading
 from infer.app.log_lines import show
 from infer.app.log_reading import Choice, Gap, about, follow, from_file, newest
 from infer.tui.snapshot import LogPage, LogRecord
@@ -88,6 +89,19 @@ def test_the_end_of_a_file_is_read_and_chosen_from(tmp_path: Path) -> None:
     assert numbers(9, "", "m0") == ["0", "3", "6"]
     assert numbers(0) == []
     assert len(numbers(1000)) == 9
+
+
+def test_a_file_that_was_just_begun_anew_is_read_with_the_one_before_it(tmp_path: Path) -> None:
+    (tmp_path / "log.1").write_text('I1129 00:00:00.000000 7 a.py:1] "one"\nI1129 00:00:00.000000 7 a.py:1] "two"\n')
+    (tmp_path / "log").write_text('I1129 00:00:00.000000 7 a.py:1] "three"\n')
+    assert [record.message for record in from_file(tmp_path / "log", 2, Choice(), 0.0)] == ["two", "three"]
+
+
+def test_only_the_end_of_a_large_file_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(log_reading, "_FILE_BYTES", 60)
+    line = 'I1129 00:00:00.000000 7 a.py:1] "m"\n'
+    (tmp_path / "log").write_text(line * 5)
+    assert [record.message for record in from_file(tmp_path / "log", 9, Choice(), 0.0)] == ["m"]
 
 
 def test_a_file_that_is_not_there_is_an_error(tmp_path: Path) -> None:

@@ -141,6 +141,13 @@ def test_a_name_that_is_taken_and_not_told_of_yet_is_refused_too(registry: Regis
     assert "infer down " in refused.value.fix
 
 
+def test_who_holds_a_name_is_known_by_its_open_lock(registry: Registry, holder: Holder) -> None:
+    assert registry.is_held_by("blue", holder.process.pid)
+    assert not registry.is_held_by("blue", os.getpid())
+    assert not registry.is_held_by("green", holder.process.pid)
+    assert not registry.is_held_by("blue", 2**22 + 1)
+
+
 def test_a_server_waits_for_who_only_looks(registry: Registry, holder: Holder) -> None:
     timer = threading.Timer(0.1, holder.kill)
     timer.start()

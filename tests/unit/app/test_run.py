@@ -212,6 +212,7 @@ def test_a_name_that_is_taken_ends_the_start_with_one_and_the_holder(
     monkeypatch.setattr(Registry, "of_user", lambda: registry)
     with registry.take("blue") as held:
         held.publish(Record(name="blue", pid=7))
+        monkeypatch.setattr(registry, "take", lambda name: Registry(tmp_path).take(name, patience_s=0))
         server = FakeServer()
         assert serve(monkeypatch, server, name="blue") == 1
     assert server.calls == []

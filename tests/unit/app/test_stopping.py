@@ -119,6 +119,29 @@ def test_a_server_that_took_the_name_since_is_left_alone(registry: Registry, ser
     assert server.process.poll() is None
 
 
+def test_a_live_server_whose_number_is_another_process_here_is_not_mistaken(registry: Registry) -> None:
+    """A run folder that containers share has numbers of theirs. Were this one signalled, it would end."""
+    bystander = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    with registry.take("blue") as held:
+        record = Record(name="blue", pid=bystander.pid)
+        held.publish(record)
+        assert not stopping.stop(record, registry, timeout_s=0, waiting=nothing)
+    bystander.communicate(b"\n")
+    assert bystander.returncode == 0
+
+
+@pytest.mark.parametrize("server", [ENDS], indirect=True)
+def test_a_process_that_may_not_be_looked_at_is_refused(
+    registry: Registry, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_name: str, _pid: int) -> bool:
+        raise PermissionError
+
+    monkeypatch.setattr(registry, "is_held_by", refuse)
+    with pytest.raises(CommandError, match="may not be stopped by you"):
+        stopping.stop(server.record, registry, timeout_s=0, waiting=nothing)
+
+
 @pytest.mark.parametrize("server", [ENDS], indirect=True)
 def test_a_server_of_another_user_is_refused(
     registry: Registry, server: Server, monkeypatch: pytest.MonkeyPatch

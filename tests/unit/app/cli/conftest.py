@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from infer.app import standing
+from infer.app.registry import Record, Registry
+from infer.app.standing import Standing
 from infer.tui.client import Client, Reply
 from infer.tui.failure import ClientError, Kind
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A home without configuration and servers, in an empty working folder."""
-    import os
-
     for name in [name for name in os.environ if name.startswith(("INFER_", "XDG_"))]:
         monkeypatch.delenv(name)
     folder = tmp_path / "home"
@@ -89,3 +92,30 @@ def door(monkeypatch: pytest.MonkeyPatch) -> Door:
     monkeypatch.setattr(Client, "get", lambda *words: made.get(*words))  # noqa: PLW0108
     monkeypatch.setattr(Client, "request", lambda *words: made.request(*words))  # noqa: PLW0108
     return made
+
+
+@pytest.fixture
+def registry(home: Path) -> Registry:
+    """The servers of that home."""
+    return Registry(home / "run")
+
+
+@pytest.fixture
+def run(registry: Registry) -> Iterator[Callable[..., Record]]:
+    """Registers servers, as this process, until the test ends."""
+    with contextlib.ExitStack() as stack:
+
+        def running(name: str, **told: Any) -> Record:
+            record = Record(name=name, pid=os.getpid(), control_socket="/s", **told)
+            stack.enter_context(registry.take(name)).publish(record)
+            return record
+
+        yield running
+
+
+@pytest.fixture
+def answers(monkeypatch: pytest.MonkeyPatch) -> dict[str, Standing]:
+    """How servers stand, by name; one that is not in it does not answer."""
+    known: dict[str, Standing] = {}
+    monkeypatch.setattr(standing, "look", lambda record, _timeout: known.get(record.name, Standing(record, None, "no")))
+    return known

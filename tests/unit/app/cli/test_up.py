@@ -122,6 +122,22 @@ def test_left_with_stop_it_is_stopped_as_down_does(brought: Any, monkeypatch: py
 
 
 @pytest.mark.usefixtures("terminal")
+def test_a_dashboard_that_fails_leaves_the_server_and_says_so(
+    brought: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    brought(RECORD, True)
+
+    def dashboard(_source: Any, *, owned: bool) -> str:
+        raise RuntimeError("a widget broke")
+
+    monkeypatch.setattr(up_module, "_dashboard", lambda: dashboard)
+    assert root.outcome(["up"]) == 1
+    said = capsys.readouterr().err.splitlines()
+    assert said[0].startswith("'default' goes on serving.")
+    assert "a widget broke" in said[2]
+
+
+@pytest.mark.usefixtures("terminal")
 def test_a_dashboard_needs_the_operators_door(capsys: pytest.CaptureFixture[str]) -> None:
     assert root.outcome(["up", "--allow-metrics=false"]) == 2
     assert "--detach or --foreground" in capsys.readouterr().err
