@@ -107,6 +107,10 @@ class Group(_Examples, TyperGroup):
         super().__init__(**settings)
         self.commands = LateCommands(self.commands, {name: module for name, (module, _) in self.late.items()})
 
+    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ANN401, ARG002  typer's own click
+        """The names, in the order of the tree; nothing is made for them."""
+        return list(self.commands)
+
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401  typer's own click
         """Called alone it shows its help, and that a command is missing by its exit code."""
         if not args and not ctx.resilient_parsing:
