@@ -93,12 +93,12 @@ def open_files(soft: int, hard: int) -> Result:
 def shared_memory(free: int | None, *, memfd: bool) -> list[Result]:
     """The folder of regions that clients share, and memfds, in which tensors travel to workers."""
     if free is None:
-        first = Result("/dev/shm", Verdict.WARN, "is not there or not writable; models that use it fail")  # noqa: S108
+        first = Result("/dev/shm", Verdict.WARN, "is not there or not writable; models that use it fail")  # noqa: S108  looked at, not written
     elif free < LEAST_SHM:
         text = f"has {free // _MIB} MiB free; PyTorch and shared-memory clients want more"
-        first = Result("/dev/shm", Verdict.WARN, text, "in a container: docker run --shm-size=1g …")  # noqa: S108
+        first = Result("/dev/shm", Verdict.WARN, text, "in a container: docker run --shm-size=1g …")  # noqa: S108  looked at, not written
     else:
-        first = Result("/dev/shm", Verdict.PASS, f"{free // _MIB} MiB free")  # noqa: S108
+        first = Result("/dev/shm", Verdict.PASS, f"{free // _MIB} MiB free")  # noqa: S108  looked at, not written
     if memfd:
         return [first, Result("memfd", Verdict.PASS, "sealed memory can be passed to workers")]
     return [first, Result("memfd", Verdict.FAIL, "this kernel gives no sealed memfd, which large tensors travel in")]

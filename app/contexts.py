@@ -94,13 +94,13 @@ class ContextFile:
         return was_current
 
     def _document(self) -> Any:  # noqa: ANN401  tomlkit's, which type checkers see as everything at once
-        import tomlkit  # noqa: PLC0415
+        import tomlkit  # noqa: PLC0415  only commands that write need it
 
         self.contexts()  # a file that is wrong is not written over
         return tomlkit.parse(self.path.read_text(encoding="utf-8") if self.path.exists() else "")
 
-    def _write(self, document: Any) -> None:  # noqa: ANN401
-        import tomlkit  # noqa: PLC0415
+    def _write(self, document: Any) -> None:  # noqa: ANN401  tomlkit's
+        import tomlkit  # noqa: PLC0415  only commands that write need it
 
         tables: Mapping[str, Any] = document.get(CONTEXTS, {})
         private = any("key_file" in table for table in tables.values())

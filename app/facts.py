@@ -5,6 +5,7 @@ Each check is a function without arguments that gives results; the verdicts are 
 
 from __future__ import annotations
 
+import fcntl
 import importlib.metadata
 import os
 import resource
@@ -14,7 +15,12 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ..backends import catalog
+from ..server.observe.gpu import GpuProbe, visible_devices
 from . import checks
+from .configuration import load, user_file
+from .places import run_folder, state_folder
+from .registry import Registry
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -53,8 +59,6 @@ def holder(port: int) -> str | None:
     inodes = _listening(port)
     if not inodes:
         return None
-    from .registry import Registry  # noqa: PLC0415
-
     for record in Registry.of_user().live():
         addresses = (record.http, record.grpc, record.operator)
         if any(address and address.endswith(f":{port}") for address in addresses):
@@ -104,8 +108,6 @@ def free_shared_memory() -> int | None:
 
 def seals_memory() -> bool:
     """Whether the kernel gives memory without a name that can be sealed."""
-    import fcntl  # noqa: PLC0415
-
     try:
         descriptor = os.memfd_create("infer-doctor", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     except (AttributeError, OSError):
@@ -144,8 +146,6 @@ def _text(path: Path) -> str:
 
 def gpus() -> tuple[list[str], str]:
     """GPUs by name and memory, or why there are none."""
-    from ..server.observe.gpu import GpuProbe, visible_devices  # noqa: PLC0415
-
     with visible_devices() as found:
         readings = GpuProbe(found.devices).read()
     return [f"{reading.name} ({reading.memory_total_bytes >> 30} GiB)" for reading in readings], found.reason
@@ -156,16 +156,11 @@ def _gpu() -> list[Result]:
 
 
 def _backends() -> list[Result]:
-    from ..backends import catalog  # noqa: PLC0415
-
     installed = {str(found.name).lower() for found in importlib.metadata.distributions() if found.name}
     return [*checks.runtimes(installed), *checks.backends(catalog.available())]
 
 
 def _folders(environment: Mapping[str, str]) -> Iterator[Result]:
-    from .configuration import user_file  # noqa: PLC0415
-    from .places import run_folder, state_folder  # noqa: PLC0415
-
     run = run_folder(environment, os.getuid())
     for name, folder in (
         ("run folder", run),
@@ -182,8 +177,6 @@ def _is_writable(folder: Path) -> bool:
 
 
 def _configuration() -> Iterator[Result]:
-    from .configuration import load, user_file  # noqa: PLC0415
-
     configuration = load()
     context = f", context '{configuration.context.name}'" if configuration.context else ""
     yield checks.Result("configuration", checks.Verdict.PASS, f"{user_file()}{context}")
@@ -194,8 +187,6 @@ def _configuration() -> Iterator[Result]:
 
 
 def _servers() -> list[Result]:
-    from .registry import Registry  # noqa: PLC0415
-
     registry = Registry.of_user()
     live = [f"{record.name} (process {record.pid})" for record in registry.live()]
     return [checks.servers(live)]

@@ -134,5 +134,5 @@ def read_parameter(data: memoryview) -> tuple[str, Any]:
                 if isinstance(inner, int):
                     value = bool(inner) if choice == 1 else signed(inner)
                 else:
-                    value = str(inner, "utf-8") if choice == 3 else struct.unpack("<d", inner)[0]  # noqa: PLR2004
+                    value = str(inner, "utf-8") if choice == 3 else struct.unpack("<d", inner)[0]  # noqa: PLR2004  the text
     return name, value

@@ -18,13 +18,21 @@ from .target import CALL_WAIT_S, output_form, wanted
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from ...tui.inference import Answer, Request
+    from ...tui.inference import Answer, Request, Wishes
 
 Inputs = Annotated[
     list[str] | None,
     typer.Option("-i", "--input", metavar="NAME=VALUE", help="JSON ([1,2], 0.5, text) or @FILE.npy. Repeatable."),
 ]
 Repeated = list[str] | None
+Outputs = Annotated[Repeated, typer.Option("--output-name", metavar="NAME", help="Only this output. Repeatable.")]
+Parameters = Annotated[Repeated, typer.Option("--param", metavar="KEY=VALUE", help="A request parameter. Repeatable.")]
+Shapes = Annotated[
+    Repeated, typer.Option("--shape", metavar="NAME=1,16", help="An input's shape, in place of the metadata's.")
+]
+Datatypes = Annotated[
+    Repeated, typer.Option("--dtype", metavar="NAME=FP32", help="An input's datatype, in place of the metadata's.")
+]
 
 
 def register(app: typer.Typer) -> None:
@@ -38,18 +46,10 @@ def call(
     version: Version = "",
     request_id: Annotated[str, typer.Option("--id", metavar="TEXT", help="The request's id.")] = "",
     *,
-    outputs: Annotated[
-        Repeated, typer.Option("--output-name", metavar="NAME", help="Only this output. Repeatable.")
-    ] = None,
-    parameters: Annotated[
-        Repeated, typer.Option("--param", metavar="KEY=VALUE", help="A request parameter. Repeatable.")
-    ] = None,
-    shapes: Annotated[
-        Repeated, typer.Option("--shape", metavar="NAME=1,16", help="An input's shape, in place of the metadata's.")
-    ] = None,
-    datatypes: Annotated[
-        Repeated, typer.Option("--dtype", metavar="NAME=FP32", help="An input's datatype, in place of the metadata's.")
-    ] = None,
+    outputs: Outputs = None,
+    parameters: Parameters = None,
+    shapes: Shapes = None,
+    datatypes: Datatypes = None,
     stream: Annotated[bool, typer.Option("--stream", help="Print each response as it comes (over gRPC).")] = False,
     repeat: Annotated[
         int, typer.Option("--repeat", metavar="N", min=1, help="Call N times, and say how long it took.")
@@ -80,13 +80,7 @@ def call(
     configuration = load(context=context)
     seconds = configuration.number("timeout", timeout, CALL_WAIT_S)
     form = output_form(configuration, output)
-    wishes = inference.Wishes(
-        request_id,
-        {key: values.literal(text) for key, text in pairs("--param", parameters).items()},
-        tuple(outputs or ()),
-        {key: _sizes(key, text) for key, text in pairs("--shape", shapes).items()},
-        pairs("--dtype", datatypes),
-    )
+    wishes = _wishes(request_id, outputs, parameters, shapes, datatypes)
     if stream and repeat > 1:
         raise CommandError(
             "--stream and --repeat exclude each other",
@@ -109,6 +103,19 @@ def call(
         answers = [show(request, form, repeat=repeat, curl=curl)]
     if save:
         _save(save, answers)
+
+
+def _wishes(request_id: str, outputs: Repeated, parameters: Repeated, shapes: Repeated, datatypes: Repeated) -> Wishes:
+    """What the options ask for. Raises CommandError for one that cannot be read."""
+    from ...tui import inference, values
+
+    return inference.Wishes(
+        request_id,
+        {key: values.literal(text) for key, text in pairs("--param", parameters).items()},
+        tuple(outputs or ()),
+        {key: _sizes(key, text) for key, text in pairs("--shape", shapes).items()},
+        pairs("--dtype", datatypes),
+    )
 
 
 def show(request: Request, form: Format, *, repeat: int, curl: bool) -> Answer:

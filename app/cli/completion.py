@@ -37,7 +37,7 @@ def _ask(given: dict[str, Any], found: list[str]) -> None:
         return
 
 
-def context_names(ctx: Any, args: list[str], incomplete: str) -> list[str]:  # noqa: ANN401, ARG001
+def context_names(ctx: Any, args: list[str], incomplete: str) -> list[str]:  # noqa: ANN401, ARG001  as above
     """The contexts of the user's configuration."""
     from ...tui.failure import Failure
     from ..configuration import read_user_file, user_file

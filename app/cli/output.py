@@ -31,7 +31,7 @@ def print_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     print(table(head, rows))
 
 
-def print_line(document: Any) -> None:  # noqa: ANN401
+def print_line(document: Any) -> None:  # noqa: ANN401  whatever the server says
     """One JSON document on one line, at once: for programs that read as it comes."""
     print(json.dumps(document, ensure_ascii=False, separators=(",", ":")), flush=True)
 

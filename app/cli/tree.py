@@ -74,16 +74,16 @@ class LateCommands(dict[str, Any]):
             self[name] = load(self._late.pop(name))
         return super().__getitem__(name)
 
-    def get(self, name: str, default: Any = None) -> Any:  # noqa: ANN401
+    def get(self, name: str, default: Any = None) -> Any:  # noqa: ANN401  typer's own click
         """The command, or the default where there is none of that name."""
         return self[name] if name in self else default  # noqa: SIM401  that would be this method
 
-    def items(self) -> Any:  # noqa: ANN401
+    def items(self) -> Any:  # noqa: ANN401  typer's own click
         """Names and commands, all of them made."""
         return {name: self[name] for name in self}.items()
 
 
-def load(module: str) -> Any:  # noqa: ANN401
+def load(module: str) -> Any:  # noqa: ANN401  typer's own click
     """The command of a module of this package: of its ``app``, or what its ``register`` adds."""
     found = importlib.import_module(f".{module}", __package__)
     if hasattr(found, "app"):
@@ -103,18 +103,22 @@ class Group(_Examples, TyperGroup):
     late: Mapping[str, tuple[str, str]]
     """Modules and first sentences of the commands that are made when they are called, by name."""
 
-    def __init__(self, **settings: Any) -> None:  # noqa: ANN401
+    def __init__(self, **settings: Any) -> None:  # noqa: ANN401  typer's own click
         super().__init__(**settings)
         self.commands = LateCommands(self.commands, {name: module for name, (module, _) in self.late.items()})
 
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401
+    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ANN401, ARG002  typer's own click
+        """The names, in the order of the tree; nothing is made for them."""
+        return list(self.commands)
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401  typer's own click
         """Called alone it shows its help, and that a command is missing by its exit code."""
         if not args and not ctx.resilient_parsing:
             typer.echo(ctx.get_help())
             raise typer.Exit(ExitCode.USAGE)
         return super().parse_args(ctx, args)
 
-    def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401
+    def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401  typer's own click
         """The commands, by heading; those that are made late by their first sentence."""
         names = self.list_commands(ctx)
         width = max((len(name) for name in names), default=0)
@@ -144,7 +148,7 @@ class Tree(typer.Typer):
         headings: Mapping[str, Sequence[str]] | None = None,
         late: Mapping[str, tuple[str, str]] | None = None,
         add_completion: bool = False,
-        **settings: Any,  # noqa: ANN401
+        **settings: Any,  # noqa: ANN401  typer's own click
     ) -> None:
         """``headings`` and ``late`` are those of :class:`Group`."""
         super().__init__(
@@ -156,7 +160,7 @@ class Tree(typer.Typer):
             **settings,
         )
 
-    def command(self, name: str | None = None, **settings: Any) -> Callable[[Any], Any]:  # noqa: ANN401
+    def command(self, name: str | None = None, **settings: Any) -> Callable[[Any], Any]:  # noqa: ANN401  typer's own click
         """A command of this tree."""
         own = {"help_option_names": ["-h", "--help"], **settings.pop("context_settings", {})}
         return super().command(name, cls=Command, context_settings=own, **settings)

@@ -53,6 +53,11 @@ def test_a_quick_command_imports_no_runtime_and_no_door(words: list[str]) -> Non
     assert not imported & HEAVY
 
 
+def test_the_help_of_the_tree_imports_no_command() -> None:
+    commands = {name.removeprefix("infer.app.cli.") for name in modules_after("--help") if "infer.app.cli." in name}
+    assert commands == {"root", "tree"}
+
+
 def test_a_server_without_pytorch_models_does_not_import_torch(root: Path) -> None:
     script = (
         "import sys, infer\n"

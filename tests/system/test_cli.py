@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import socket
 import subprocess
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -37,6 +39,12 @@ def repository(tmp_path: Path) -> Path:
 def samples(start_module_server: StartServer) -> ServerProcess:
     """A server on the sample models, for tests that leave it running."""
     return start_module_server(verb="up")
+
+
+@pytest.fixture
+def command() -> list[str]:
+    """The command under test, for tests that need its process."""
+    return [str(Path(sys.executable).parent / "infer")]
 
 
 def test_help_and_version_answer(run_infer: RunInfer) -> None:
@@ -204,3 +212,82 @@ def test_a_signal_ends_the_server_with_zero_and_nothing_is_left_behind(
     assert server.stop(number) == 0
     assert server.lines[-1].endswith('"stopped"')
     assert not [path for path in Path("/dev/shm").iterdir() if "infer" in path.name]
+
+
+SLOW = """
+import numpy as np
+import triton_python_backend_utils as pb_utils
+
+class TritonPythonModel:
+    def execute(self, requests):
+        for request in requests:
+            sender = request.get_response_sender()
+            count = 0
+            while not sender.is_cancelled():
+                sender.send(pb_utils.InferenceResponse([pb_utils.Tensor("OUTPUT0", np.array([count], np.float32))]))
+                count += 1
+            open(r"{}", "w").close()
+            sender.send(flags=pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL)
+"""
+SLOW_CONFIG = """
+backend: "python"
+model_transaction_policy { decoupled: true }
+input [{ name: "INPUT0" data_type: TYPE_FP32 dims: [1] }]
+output [{ name: "OUTPUT0" data_type: TYPE_FP32 dims: [1] }]
+"""
+
+
+def test_ctrl_c_ends_a_stream_with_130_and_cancels_the_call(
+    start_server: StartServer, tmp_path: Path, command: list[str]
+) -> None:
+    model = tmp_path / "repository" / "endless" / "1"
+    model.mkdir(parents=True)
+    (model / "model.py").write_text(SLOW.format(tmp_path / "cancelled"))
+    (model.parent / "config.pbtxt").write_text(SLOW_CONFIG)
+    server = start_server(f"--model-repository={tmp_path / 'repository'}", "--model-control-mode=none")
+    grpc = next(line.split()[1] for line in server.lines if line.startswith("grpc "))
+    words = ["call", "endless", "-i", "INPUT0=[1]", "--stream", "-o", "json", "--url", server.http, "--grpc-url", grpc]
+    with subprocess.Popen([*command, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert json.loads(process.stdout.readline())["outputs"][0]["data"] == [0.0]
+        process.send_signal(signal.SIGINT)
+        _, error = process.communicate(timeout=30)
+    assert (process.returncode, error) == (130, "")
+    assert server.stop() == 0
+    assert (tmp_path / "cancelled").exists()
+
+
+def test_a_reader_that_goes_away_early_is_no_failure(samples: ServerProcess, command: list[str]) -> None:
+    words = [*command, "model", "config", "simple", "--url", samples.operator]
+    line = f"set -o pipefail; {' '.join(words)} | head -c 1"
+    done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, timeout=30, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "{", "")
+
+
+@pytest.mark.parametrize(("words", "offered"), [("infer model load si", "simple"), ("infer ca", "call")])
+def test_a_shell_is_offered_commands_and_live_model_names(
+    samples: ServerProcess, command: list[str], words: str, offered: str
+) -> None:
+    environment = os.environ | {
+        "INFER_URL": samples.operator,
+        "_INFER_COMPLETE": "complete_bash",
+        "COMP_WORDS": words,
+        "COMP_CWORD": str(len(words.split()) - 1),
+    }
+    done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False, env=environment)
+    assert (done.stdout.split(), done.stderr) == ([offered], "")
+
+
+def test_several_changes_of_which_some_fail_are_seven(samples: ServerProcess, run_infer: RunInfer) -> None:
+    done = run_infer("model", "load", "simple", "nowhere", "--url", samples.operator)
+    assert done.returncode == 7
+    assert ["simple", "ok", "version", "1", "READY"] in [line.split() for line in done.stdout.splitlines()]
+    assert "load failed for 1 of 2 models" in done.stderr
+
+
+def test_a_change_over_the_network_without_the_key_is_five(samples: ServerProcess, command: list[str]) -> None:
+    environment = {name: value for name, value in os.environ.items() if name != "INFER_CONTROL_KEY"}
+    words = [*command, "model", "load", "simple", "--url", samples.operator]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=30, check=False, env=environment)
+    assert done.returncode == 5
+    assert "infer config view --origin" in done.stderr

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from infer.app import changing
-from infer.app.cli import model_changes
+from infer.app.cli import change, model_changes
 from infer.app.cli.output import Format
 from infer.app.failures import ExitCode, exit_code
 from infer.tui.failure import ClientError, Failure, Kind
@@ -330,7 +330,7 @@ class TestWaiting:
         self, door: Door, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         times = iter([0.0, 1.0, 100.0])
-        monkeypatch.setattr(model_changes, "time", SimpleNamespace(monotonic=lambda: next(times)))
+        monkeypatch.setattr(change, "time", SimpleNamespace(monotonic=lambda: next(times)))
         self.release.set()
         failure = refusal(model_changes.load, ["idle", "new"], timeout=50.0)
         assert exit_code(failure) is ExitCode.PARTIAL
