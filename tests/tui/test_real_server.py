@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import shutil
@@ -120,7 +121,7 @@ async def test_traffic_is_seen_in_the_table_and_on_the_models_screen(
     request = urllib.request.Request(f"{server.http}/v2/models/simple/infer", json.dumps({"inputs": tensors}).encode())
     async with dashboard() as (app, pilot):
         for _ in range(5):
-            urllib.request.urlopen(request, timeout=10).close()
+            await asyncio.to_thread(lambda: urllib.request.urlopen(request, timeout=10).close())
         await until(pilot, lambda: app.history.rates("simple", "1").requests_s > 0, "requests a second")
         await choose(app, pilot, "simple")
         await pilot.press("enter")
