@@ -31,7 +31,7 @@ def measure(plan: Plan) -> list[Row]:
     starters += [servers.infer] if plan.with_infer else []
     with tempfile.TemporaryDirectory(prefix="infer-bench-") as folder:
         repository = Path(folder)
-        names = _fill(repository)
+        names = fill(repository)
         for _ in range(2):
             for start in starters:
                 with start(repository) as server:
@@ -54,8 +54,9 @@ def measure(plan: Plan) -> list[Row]:
     ]
 
 
-def _fill(repository: Path) -> list[str]:
-    names = [f"simple_{index:02d}" for index in range(COUNT)]
+def fill(repository: Path, count: int = COUNT) -> list[str]:
+    """Make a repository of ``count`` copies of ``simple``; their names."""
+    names = [f"simple_{index:03d}" for index in range(count)]
     for name in names:
         shutil.copytree(MODELS / "simple", repository / name, ignore=shutil.ignore_patterns("__pycache__"))
         config = repository / name / "config.pbtxt"

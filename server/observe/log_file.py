@@ -6,6 +6,7 @@ Full files are named ``FILE.1`` (the newest) to ``FILE.n``; older ones are remov
 from __future__ import annotations
 
 import os
+import stat
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -40,7 +41,8 @@ class LogFile:
         size = 0
         for line in lines:
             data = line.encode()
-            if self._max_bytes and self._size + size and self._size + size + len(data) > self._max_bytes:
+            begun = self._size + size
+            if self._limit and begun and begun + len(data) > self._limit:
                 self._append(chunk)
                 chunk, size = [], 0
                 self._roll_over()
@@ -65,6 +67,8 @@ class LogFile:
         opened = os.fstat(self._file.fileno())
         self._identity = (opened.st_dev, opened.st_ino)
         self._size = opened.st_size
+        # A pipe or /dev/null is not full, and not to be renamed.
+        self._limit = self._max_bytes if stat.S_ISREG(opened.st_mode) else 0
 
     def _follow(self) -> None:
         """Open the file anew where the path is another file's or nobody's: a log rotator has moved ours away."""

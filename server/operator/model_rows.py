@@ -65,7 +65,8 @@ class ModelRows:
         stamp = served.statistics.stamp
         in_flight = served.scheduler.in_flight
         instances = self._instances(served)
-        mark = (entry, id(served.statistics), stamp, in_flight, instances)
+        # The time that a load took tells it from every other; a reference would keep an unloaded model alive.
+        mark = (entry, served.statistics.load_duration_s, stamp, in_flight, instances)
         if before is not None and before[0] == mark:
             return before
         row = model_row(entry, served.config, served.statistics.totals())

@@ -15,6 +15,7 @@ from infer.app import run, wiring
 from infer.app.settings import ServerSettings
 from infer.backends.api.errors import LoadFailed, Unavailable
 from infer.server.lifecycle.states import IndexEntry
+from infer.server.observe.logs import LogSettings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -74,7 +75,7 @@ def handlers() -> Iterator[None]:
 
 
 def serve(monkeypatch: pytest.MonkeyPatch, server: FakeServer, **settings: Any) -> int:
-    monkeypatch.setattr(wiring, "build", lambda _settings: server)
+    monkeypatch.setattr(wiring, "build", lambda _settings, _log: server)
     # The collector's settings and the C library's are this process's, which goes on.
     monkeypatch.setattr(run, "settle", lambda: None)
     monkeypatch.setattr(run, "keep_freed_memory", lambda: None)
@@ -172,3 +173,10 @@ def test_notices_are_logged_as_warnings(monkeypatch: pytest.MonkeyPatch, capsys:
     assert serve(monkeypatch, FakeServer(), notices=("accepted, but not acted on yet: --rate-limit",)) == 0
     assert "not acted on yet: --rate-limit" in capsys.readouterr().err
     assert not logging.getLogger("infer").handlers
+
+
+def test_the_log_is_told_what_the_flags_say() -> None:
+    assert run.log_settings(ServerSettings()) == LogSettings()
+    made = ServerSettings(log_file="/tmp/x.log", log_file_max_size=1000, log_file_count=7, log_verbose=2)
+    expected = LogSettings(log_file=Path("/tmp/x.log"), log_file_max_size=1000, log_file_count=7, log_verbose=2)
+    assert run.log_settings(made) == expected

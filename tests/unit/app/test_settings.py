@@ -14,6 +14,11 @@ from infer.app.settings import ServerSettings, from_command_line
 REPOSITORY = "--model-repository=/models"
 
 
+@pytest.fixture(autouse=True)
+def _no_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("INFER_CONTROL_KEY", raising=False)
+
+
 def settings(*words: str) -> ServerSettings:
     return from_command_line([REPOSITORY, *words])
 
@@ -24,9 +29,15 @@ def test_defaults_are_tritons_and_the_same_from_python_and_from_the_command_line
 
 
 def test_every_flag_that_is_acted_on_has_a_field() -> None:
-    named_otherwise = {"help", "model-store", "disable-auto-complete-config", "strict-model-config"}
+    named_otherwise = {
+        "help",
+        "model-store",
+        "disable-auto-complete-config",
+        "strict-model-config",
+        "control-key-file",
+    }
     acted = {flag.name for flag in BY_NAME.values() if flag.acted} - named_otherwise
-    derived = {"auto_complete_config", "notices"}
+    derived = {"auto_complete_config", "notices", "control_key", "control_socket", "name"}
     assert {name.replace("-", "_") for name in acted} | derived == {field.name for field in fields(ServerSettings)}
 
 
@@ -64,6 +75,21 @@ def test_automatic_completion_is_switched_off_by_either_flag() -> None:
     old = settings("--strict-model-config=true")
     assert not old.auto_complete_config
     assert old.notices == ("--strict-model-config is deprecated. Use --disable-auto-complete-config.",)
+
+
+def test_the_control_key_is_that_of_the_file_or_of_the_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert settings().control_key == ""
+    monkeypatch.setenv("INFER_CONTROL_KEY", "from-the-environment")
+    assert settings().control_key == "from-the-environment"
+    file = tmp_path / "key"
+    file.write_text("from-the-file\n")
+    assert settings(f"--control-key-file={file}").control_key == "from-the-file"
+
+
+def test_the_control_key_is_not_shown() -> None:
+    assert "secret" not in repr(ServerSettings(control_key="secret"))
 
 
 def test_flags_that_are_not_acted_on_are_named_in_one_sentence() -> None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import logging
 import socket
+import urllib.request
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -13,6 +16,10 @@ from infer.app import wiring
 from infer.app.settings import ServerSettings
 from infer.backends.api.errors import InvalidArgument, Unavailable
 from infer.server.grpc.options import GrpcSettings, TlsSettings
+from infer.server.observe.log_ring import LogRing
+
+if TYPE_CHECKING:
+    from infer.server.operator.service import OperatorSettings
 
 
 def settings(repository: Path, **fields: Any) -> ServerSettings:
@@ -65,6 +72,53 @@ def test_each_door_has_an_address_of_its_own(tmp_path: Path) -> None:
         assert len(set(addresses)) == 3
     finally:
         server.stop()
+
+
+def operator_settings(server: wiring.RunningServer) -> OperatorSettings:
+    assert server.operator is not None
+    return server.operator._settings
+
+
+def test_a_server_without_a_key_makes_one_that_nobody_can_guess(tmp_path: Path) -> None:
+    keys = {wiring.build(settings(tmp_path)).control_key for _ in range(3)}
+    assert len(keys) == 3
+    assert all(len(key) >= 40 for key in keys)
+
+
+def test_key_socket_name_and_log_file_reach_the_operators_door(tmp_path: Path) -> None:
+    path = tmp_path / "control.sock"
+    made = settings(tmp_path, control_key="k", control_socket=path, name="default", log_file="/tmp/x.log")
+    server = wiring.build(made)
+    assert server.control_key == "k"
+    found = operator_settings(server)
+    assert (found.control_key, found.control_socket, found.name, found.log_file) == ("k", path, "default", "/tmp/x.log")
+    assert operator_settings(wiring.build(settings(tmp_path))).control_key != ""
+
+
+def test_the_overview_says_where_the_doors_are_and_what_the_log_keeps(tmp_path: Path) -> None:
+    ring = LogRing()
+    ring.extend([logging.LogRecord("infer", logging.INFO, "f.py", 1, "hello", None, None)])
+    server = wiring.build(settings(tmp_path, allow_grpc=False), ring)
+    server.start()
+    try:
+        address, http = server.operator_address, server.http_address
+        assert address is not None
+        assert http is not None
+        with urllib.request.urlopen(f"http://127.0.0.1:{address[1]}/v2/operator/overview", timeout=20) as answer:
+            overview = json.loads(answer.read())
+        assert overview["server"]["http"] == f"127.0.0.1:{http[1]}"
+        assert overview["server"]["operator"] == f"127.0.0.1:{address[1]}"
+        assert overview["server"]["grpc"] is None
+        assert overview["log_last"] == 1
+    finally:
+        server.stop()
+
+
+def test_a_control_socket_that_cannot_be_had_stops_the_start(tmp_path: Path) -> None:
+    server = wiring.build(settings(tmp_path, control_socket=tmp_path / "none" / "control.sock"))
+    with pytest.raises(Unavailable, match=r"control socket .* cannot be opened"):
+        server.start()
+    assert not server.serving_loop._thread.is_alive()
 
 
 def test_a_door_that_is_not_wanted_is_not_there(tmp_path: Path) -> None:

@@ -6,9 +6,19 @@ from types import SimpleNamespace
 
 import pytest
 
+from infer.backends.api.backend import InstanceSpec
 from infer.backends.api.errors import Code, InferError
+from infer.backends.api.model_config import InstanceGroup, InstanceKind, ModelConfig
 from infer.server.lifecycle.models import ModelTable, ServedModel, VersionRecord
 from infer.server.lifecycle.states import UNLOADED, IndexEntry, ModelState
+
+CONFIG = ModelConfig(
+    name="m",
+    instance_groups=(
+        InstanceGroup("m_0", InstanceKind.GPU, count=2, gpus=(1,)),
+        InstanceGroup("p", InstanceKind.CPU, count=1, passive=True),
+    ),
+)
 
 
 def add(
@@ -17,7 +27,7 @@ def add(
     record = VersionRecord(name, version, state, reason)
     record.served = ServedModel(
         record,
-        config=None,
+        config=CONFIG,
         signature=None,
         statistics=None,
         scheduler=SimpleNamespace(instances=SimpleNamespace(all_ready=ready)),
@@ -152,3 +162,23 @@ def test_a_version_whose_workers_are_all_down_is_unavailable_with_its_reason(tab
         with pytest.raises(InferError, match=r"'m' version 1 is not at ready state: .*signal 9") as caught:
             table.find("m", version)
         assert caught.value.code is Code.UNAVAILABLE
+
+
+def test_rows_are_the_index_with_what_is_loaded_for_it_whether_it_serves_or_not(table: ModelTable) -> None:
+    ready = add(table, "m", 1, ModelState.READY)
+    down = add(table, "m", 2, ModelState.UNAVAILABLE, "instance 'm_0_0' died")
+    leaving = add(table, "m", 3, ModelState.UNLOADING)
+    gone = add(table, "m", 4, ModelState.UNAVAILABLE, UNLOADED)
+    gone.served = None
+    table.list_repository(["m", "other"])
+    assert [entry for entry, _ in table.rows] == list(table.index)
+    assert [served for _, served in table.rows] == [ready.served, down.served, leaving.served, None, None]
+
+
+def test_a_version_knows_where_its_instances_run(table: ModelTable) -> None:
+    served = add(table, "m", 1, ModelState.READY).served
+    assert served is not None
+    assert served.placement == {
+        "m_0_0": InstanceSpec("m_0_0", InstanceKind.GPU, 1),
+        "m_0_1": InstanceSpec("m_0_1", InstanceKind.GPU, 1),
+    }

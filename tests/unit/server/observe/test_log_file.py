@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from typing import TYPE_CHECKING
 
 import pytest
@@ -134,6 +135,19 @@ def test_a_file_that_cannot_be_put_aside_goes_on_growing(path: Path, monkeypatch
     file.write(["c\n"])
     file.close()
     assert contents(path) == {"server.log": "a\nb\nc\n"}
+
+
+def test_a_pipe_is_written_to_and_never_put_aside(path: Path) -> None:
+    os.mkfifo(path)
+    reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        file = LogFile(path, max_bytes=2)
+        file.write(["one\n", "two\n"])
+        file.close()
+        assert os.read(reader, 100) == b"one\ntwo\n"
+        assert path.is_fifo()
+    finally:
+        os.close(reader)
 
 
 def test_a_file_that_cannot_be_opened_is_named(tmp_path: Path) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import json
+import weakref
 from types import SimpleNamespace
 from typing import Any
 
@@ -155,7 +157,25 @@ def test_a_version_that_was_loaded_anew_begins_at_zero(served: Served) -> None:
     served.count()
     render(rows, served)
     served.statistics = ModelStatistics("m", 1)
+    served.statistics.load_duration_s = 0.7
     assert read(render(rows, served))["success"] == 0
+
+
+def test_a_version_that_was_loaded_with_another_configuration_shows_it_before_its_first_request(served: Served) -> None:
+    rows = ModelRows(served.memory_of)
+    assert read(render(rows, served))["max_batch_size"] == 8
+    served.config = ModelConfig.from_document({"name": "m", "backend": "python", "max_batch_size": 4})
+    served.statistics.load_duration_s = 0.7
+    assert read(render(rows, served))["max_batch_size"] == 4
+
+
+def test_no_row_keeps_a_model_alive_that_was_unloaded() -> None:
+    rows, served = ModelRows(lambda pid: None), Served()
+    render(rows, served)
+    watched = weakref.ref(served)
+    del served
+    gc.collect()
+    assert watched() is None
 
 
 def test_rows_come_in_the_order_of_the_index_and_versions_are_kept_apart(served: Served) -> None:

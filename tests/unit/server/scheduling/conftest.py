@@ -12,6 +12,7 @@ from infer.backends.api.errors import Code, InstanceDied
 from infer.backends.api.model_config import ModelConfig
 from infer.backends.api.request import InferenceRequest
 from infer.backends.api.response import InferenceResponse
+from infer.server.observe.logs import model_facts
 from infer.server.observe.statistics import ModelStatistics
 from infer.server.scheduling.factory import make_scheduler
 from infer.server.scheduling.pool import PoolOptions
@@ -101,7 +102,7 @@ class Bench:
             named,
             self.statistics,
             loop,
-            PoolOptions(execute_timeout_s, self._changed),
+            PoolOptions(execute_timeout_s, self._changed, model_facts("m", 1)),
             hold=hold,
         )
         self.changed = asyncio.Event()

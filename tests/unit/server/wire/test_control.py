@@ -49,6 +49,16 @@ def test_a_client_may_change_models_in_explicit_mode_by_plain_names(
     assert phrase in message
 
 
+def test_a_server_that_takes_no_changes_from_clients_says_which_flag_it_is_and_what_to_do() -> None:
+    engine = SimpleNamespace(control_mode="explicit", remote_control=False)
+    code, message = refusal(check_control, engine, "m", "")
+    assert code is Code.UNAVAILABLE
+    assert "--allow-remote-control=false" in message
+    assert "infer model load" in message
+    engine.control_mode = "none"
+    assert "polling" in refusal(check_control, engine, "m", "")[1]
+
+
 def test_a_plain_name_in_explicit_mode_is_taken() -> None:
     engine: Any = SimpleNamespace(control_mode="explicit", remote_control=True)
     check_control(engine, "model-1.0_b", "")
