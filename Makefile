@@ -4,6 +4,7 @@
 # make bench   measure against a real Triton (benchmarks/README.md)
 # make soak    200 streams and 500 clients that come and go for a minute: nothing leaks, counters add up
 # make build   the wheel, in dist/
+# make pictures  take the pictures of the dashboard anew, in packaging/screens
 # make locks   write packaging/locks anew
 # make clean   remove what the above made
 
@@ -20,7 +21,7 @@ EXTRA := $(if $(shell command -v nvidia-smi >/dev/null 2>&1 && nvidia-smi -L 2>/
 # magika asks for onnxruntime by that name; beside onnxruntime-gpu it would overwrite the GPU providers.
 ONE_ONNXRUNTIME = $(PIP) uninstall --yes onnxruntime && $(PIP) install --force-reinstall --no-deps onnxruntime-gpu
 
-.PHONY: up test lint bench soak build locks clean install install-dev
+.PHONY: up test lint bench soak build pictures locks clean install install-dev
 
 install: $(VENV)/.installed
 install-dev: $(VENV)/.installed-dev
@@ -46,6 +47,9 @@ soak: $(VENV)/.installed-dev
 build: $(VENV)/.installed-dev
 	rm -rf build dist
 	$(BIN)/python -m build --wheel --outdir dist .
+
+pictures: $(VENV)/.installed-dev
+	$(BIN)/python packaging/screens/make $(ARGS)
 
 locks:
 	packaging/locks/write $(PYTHON)

@@ -218,7 +218,7 @@ class DemoServer:
                 f"call it over gRPC, or: infer call {name} --stream",
             )
         request = inference.prepare(_DemoClient(f"http://{_ADDRESS}", demo=self), name, version, dict(values), "")
-        return request.send(), request.curl()
+        return replace(request.send(), took_s=state.model.traffic.median_us / 1e6), request.curl()
 
     def _known(self, name: str) -> _State:
         if name not in self._states:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import dataclass, field
+import time
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO, cast
 
@@ -99,10 +100,12 @@ class Request:
         """Call the model. Raises ClientError with the server's sentence."""
         header = json.dumps(self.document).encode()
         headers = {"Content-Type": "application/octet-stream", _HEADER: str(len(header))} if self.tail else {}
+        began = time.perf_counter()
         reply = self.client.request("POST", self.path, b"".join([header, *self.tail]), headers)
+        took_s = time.perf_counter() - began
         if not reply.ok:
             raise self.client.refusal(reply, self.path)
-        return read_answer(reply)
+        return replace(read_answer(reply), took_s=took_s)
 
     def curl(self) -> str:
         """The command that does the same, or a sentence where binary tensors make it impossible."""
@@ -213,6 +216,8 @@ class Answer:
 
     head: Document
     tensors: tuple[OutputTensor, ...]
+    took_s: float = field(default=0.0, compare=False)
+    """Seconds from sending the request to the last byte of the answer."""
 
     def document(self) -> Document:
         """The answer as one JSON document, whichever way the tensors came."""

@@ -1,6 +1,7 @@
 """``infer top --once``: a server on one page of text, or as one JSON document. Pure.
 
-The columns are those of the dashboard's table of models. Text is cut to the width it is given, JSON never.
+The columns are those of the dashboard's table of models, as many as fit. Text is cut to the width it is given, JSON
+never.
 """
 
 from __future__ import annotations
@@ -9,12 +10,18 @@ import textwrap
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from rich.cells import cell_len
+
 from . import figures
-from .rates import Rates, cpu_cores, rates
+from .columns import BY_NAME, Cell, Row, layout, padded
+from .glyphs import state_word
+from .rates import cpu_cores, rates
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from .columns import Layout
+    from .rates import Rates
     from .snapshot import Gpu, Host, ModelSnapshot, Overview
 
     Facts = Sequence[str]
@@ -25,15 +32,15 @@ SCHEMA = 1
 WIDTH = 80
 """Columns where nobody knows better."""
 
-_HEAD = ("MODEL", "VER", "STATE", "INST", "REQ/S", "P50", "P99", "QUEUE", "BATCH", "FAILED")
-_LEFT = 3
-_SHORTEST_NAME = 8
+_LEFT_OUT = ("mark", "trend")
+"""Columns of the dashboard's table that need a hand or a past."""
+
 _INDENT = " " * 9
 _QUIET_REASONS = ("", "unloaded")
 
 
-def page(before: Overview | None, after: Overview, width: int = WIDTH) -> str:
-    """The server as text. Rates are those between the two pictures; without the first there are none."""
+def page(before: Overview, after: Overview, width: int = WIDTH) -> str:
+    """The server as text. Rates are those between the two pictures."""
     parts = [_server_lines(before, after, width), _table(before, after, width), _reasons(after, width)]
     return "\n\n".join("\n".join(lines) for lines in parts if lines)
 
@@ -41,7 +48,7 @@ def page(before: Overview | None, after: Overview, width: int = WIDTH) -> str:
 def document(before: Overview | None, after: Overview) -> dict[str, Any]:
     """The server as JSON: the last picture with raw numbers, and rates a model (None without a first picture)."""
     seconds = after.server.now - before.server.now if before else None
-    models = [_model(row, _rates(before, after, row)) for row in after.models]
+    models = [_model(row, _rates(before, after, row) if before else None) for row in after.models]
     server = {**asdict(after.server), "cpu_cores": cpu_cores(before, after)}
     whole = {**asdict(after), "server": server, "models": models}
     return {"schema": SCHEMA, "interval_s": seconds, **whole}
@@ -52,13 +59,11 @@ def _model(row: ModelSnapshot, found: Rates | None) -> dict[str, Any]:
     return asdict(row) | told
 
 
-def _rates(before: Overview | None, after: Overview, row: ModelSnapshot) -> Rates | None:
-    if before is None:
-        return None
+def _rates(before: Overview, after: Overview, row: ModelSnapshot) -> Rates:
     return rates(before.model(row.name, row.version), row, after.server.now - before.server.now)
 
 
-def _server_lines(before: Overview | None, after: Overview, width: int) -> list[str]:
+def _server_lines(before: Overview, after: Overview, width: int) -> list[str]:
     told = [("server", _server(before, after))]
     if after.host is not None:
         told.append(("host", _host(after.host)))
@@ -68,7 +73,7 @@ def _server_lines(before: Overview | None, after: Overview, width: int) -> list[
     return [line for label, facts in told for line in _facts(label, facts, width)]
 
 
-def _server(before: Overview | None, after: Overview) -> Facts:
+def _server(before: Overview, after: Overview) -> Facts:
     server = after.server
     state = "draining" if server.draining else "ready" if server.ready else "not ready" if server.live else "not live"
     cores = cpu_cores(before, after)
@@ -121,44 +126,27 @@ def _facts(label: str, facts: Facts, width: int) -> list[str]:
     return [*lines, line] if line else lines
 
 
-def _table(before: Overview | None, after: Overview, width: int) -> list[str]:
-    """The models, names cut where the rest needs the place."""
-    if not after.models:
+def _table(before: Overview, after: Overview, width: int) -> list[str]:
+    """The models, in those columns of the dashboard's table that fit."""
+    rows = [Row(model, _rates(before, after, model)) for model in after.models]
+    if not rows:
         return ["No models."]
-    cells = [_HEAD, *(_cells(row, _rates(before, after, row)) for row in after.models)]
-    widths = [max(len(line[column]) for line in cells) for column in range(len(_HEAD))]
-    gap = "  " if sum(widths) + 2 * (len(widths) - 1) <= width else " "
-    over = sum(widths) + len(gap) * (len(widths) - 1) - width
-    widths[0] = max(min(widths[0], _SHORTEST_NAME), widths[0] - max(over, 0))
-    return [_line(line, widths, gap) for line in cells]
+    shown = _layout(rows, width)
+    head = [padded(Cell(column.title.upper()), column, wide).text for column, wide in shown]
+    lines = [[padded(column.cell(row, wide), column, wide).text for column, wide in shown] for row in rows]
+    return [" ".join(line).rstrip() for line in (head, *lines)]
 
 
-def _line(cells: Sequence[str], widths: Sequence[int], gap: str) -> str:
-    """Names and states to the left, numbers to the right."""
-    placed = [_placed(cell, wide, place) for place, (cell, wide) in enumerate(zip(cells, widths, strict=True))]
-    return gap.join(placed).rstrip()
-
-
-def _placed(cell: str, width: int, place: int) -> str:
-    if len(cell) > width:
-        cell = cell[: width - 1] + "…"
-    return cell.ljust(width) if place < _LEFT else cell.rjust(width)
-
-
-def _cells(row: ModelSnapshot, told: Rates | None) -> tuple[str, ...]:
-    found = told or Rates()
-    return (
-        row.name,
-        row.version or figures.NONE,
-        row.state or "not loaded",
-        str(len(row.instances)) if row.instances else figures.NONE,
-        figures.rate(found.requests_s) if row.state and told else figures.NONE,
-        figures.duration_us(found.p50_us),
-        figures.duration_us(found.p99_us),
-        figures.count(row.pending) if row.state else figures.NONE,
-        figures.NONE if found.batch_size is None else f"{found.batch_size:.1f}",
-        figures.count(row.failed) if row.state else figures.NONE,
-    )
+def _layout(rows: Sequence[Row], width: int) -> Layout:
+    """The dashboard's columns without those that a page of text has no use for; names get their room."""
+    longest = max(cell_len(row.model.name) for row in rows)
+    state = max(cell_len(state_word(row.model.state)) for row in rows) + 2
+    for extra in (sum(BY_NAME[name].least + 1 for name in _LEFT_OUT), BY_NAME["mark"].least + 1):
+        found = [(column, wide) for column, wide in layout(width + extra + 1, longest, state)]
+        kept = tuple((column, wide) for column, wide in found if column.name not in _LEFT_OUT)
+        if sum(wide + 1 for _, wide in kept) <= width + 1:
+            break
+    return kept
 
 
 def _reasons(after: Overview, width: int) -> list[str]:

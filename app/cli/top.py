@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from typing import TYPE_CHECKING, Annotated
@@ -67,13 +68,17 @@ def top(
         from ...tui.detect import detect
 
         source = detect(target.client, target.configuration.text("metrics_url", metrics_url or None))
-    if once or output is not None or not (sys.stdin.isatty() and sys.stdout.isatty()):
+    if once or output is not None or not _on_a_terminal():
         _print_page(source, target.output, seconds)
         return
     from ...tui.app import run_dashboard
 
     only_look = target.configuration.boolean("read_only", read_only)
     run_dashboard(source, owned=False, read_only=only_look, interval_s=seconds)
+
+
+def _on_a_terminal() -> bool:
+    return sys.stdin.isatty() and sys.stdout.isatty()
 
 
 def _print_page(source: Source, output: Format, interval: float) -> None:
@@ -90,7 +95,10 @@ def _print_page(source: Source, output: Format, interval: float) -> None:
     else:
         import shutil
 
-        print(text.page(before, after, shutil.get_terminal_size((text.WIDTH, 24)).columns))
+        from ...tui.glyphs import ascii_only, ascii_terminal
+
+        page = text.page(before, after, shutil.get_terminal_size((text.WIDTH, 24)).columns)
+        print(ascii_only(page) if ascii_terminal(os.environ) else page)
 
 
 def _pictures(source: Source, interval: float) -> tuple[Overview, Overview]:

@@ -34,21 +34,26 @@ gpu 0    NVIDIA Demo 48GB  65% busy  memory 31 GB of 48 GB  202 W of 300 W
 gpu 1    NVIDIA Demo 48GB  62% busy  memory 19 GB of 48 GB  197 W of 300 W
          57 °C
 
-MODEL         VER STATE       INST REQ/S     P50     P99 QUEUE BATCH FAILED
-bert_base     1   UNAVAILABLE    -     0       -       -     -     -      0
-bert_base     2   READY          1   120  6.9 ms 27.6 ms     3   2.1      0
-classify_text 1   READY          -   112  9.7 ms 39.0 ms     0   1.0      0
-detector      1   READY          2     6 65.5 ms  240 ms     1   1.0   1500
-fraud_score   4   UNAVAILABLE    -     0       -       -     -     -      0
-ranker        1   UNLOADING      1     0       -       -     0     -      0
-resnet50      3   READY          2   106  4.1 ms 16.4 ms     2   2.6   3002
-summarize     1   READY          1     1   1.6 s   4.2 s     5   1.0    149
-tokenizer     1   READY          2   134  664 µs  2.4 ms     0   1.7      0
-translate_de  -   not loaded     -     -       -       -     -     -      -
-whisper_small 1   LOADING        -     0       -       -     -     -      0
+MODEL         VER STATE          REQ/S     P50     P99  QUEUE   FAIL     MEM
+bert_base       1 ✗ UNAVAILABLE      0       -       -      -      0       -
+bert_base       2 ● READY          120  6.9 ms 27.6 ms      3      0       -
+classify_text   1 ● READY          112  9.7 ms 39.0 ms      0      0       -
+detector        1 ● READY            6 65.5 ms  240 ms      1   1500  412 MB
+fraud_score     4 ✗ UNAVAILABLE      0       -       -      -      0       -
+ranker          1 ◑ UNLOADING        0       -       -      0      0       -
+resnet50        3 ● READY          106  4.1 ms 16.4 ms      2   3002       -
+summarize       1 ● READY            1   1.6 s   4.2 s     5!    149  5.7 GB
+tokenizer       1 ● READY          134  664 µs  2.4 ms      0      0  357 MB
+translate_de      ○ not loaded       0       -       -      -      0       -
+whisper_small   1 ◐ LOADING          0       -       -      -      0       -
 
 fraud_score 4 UNAVAILABLE: 4/model.onnx is no ONNX model: it begins with
   'version https://git-lfs'; fetch it with: git lfs pull"""
+
+
+def alone(overview: Overview) -> str:
+    """The page of a server to which nothing happens."""
+    return page(overview, overview)
 
 
 def test_a_server_on_one_page(pictures: tuple[Overview, Overview]) -> None:
@@ -67,24 +72,27 @@ def test_no_line_is_wider_than_the_terminal(pictures: tuple[Overview, Overview],
 
 def test_a_long_name_is_cut_and_the_numbers_stay(pictures: tuple[Overview, Overview]) -> None:
     after = replace(pictures[1], models=(replace(pictures[1].models[1], name="a" * 100),))
-    row = page(None, after, 80).splitlines()[-1]
+    row = page(after, after, 80).splitlines()[-1]
     assert "…" in row
     assert "READY" in row
 
 
-def test_without_a_first_picture_there_are_no_rates(pictures: tuple[Overview, Overview]) -> None:
-    row = next(line for line in page(None, pictures[1]).splitlines() if line.startswith("resnet50"))
-    assert row.split() == ["resnet50", "3", "READY", "2", "-", "-", "-", "2", "-", "3002"]
+@pytest.mark.parametrize("width", [20, 60, 79, 81, 120, 160])
+def test_more_columns_come_with_more_width(pictures: tuple[Overview, Overview], width: int) -> None:
+    lines = page(*pictures, width).splitlines()
+    head = next(line for line in lines if line.startswith("MODEL"))
+    assert len(head) <= max(width, 36)
+    assert ("BACKEND" in head) == (width >= 120)
 
 
 def test_a_machine_without_a_gpu_says_why_once() -> None:
-    text = page(None, Overview(Server(id="triton", ready=True), gpu_reason="no NVIDIA driver on this machine"))
+    text = alone(Overview(Server(id="triton", ready=True), gpu_reason="no NVIDIA driver on this machine"))
     assert text.count("no NVIDIA driver on this machine") == 1
     assert "No models." in text
 
 
 def test_what_is_not_told_takes_no_line() -> None:
-    assert page(None, Overview(Server(id="triton"), host=Host())) == "server   triton  not ready\n\nNo models."
+    assert alone(Overview(Server(id="triton"), host=Host())) == "server   triton  not ready\n\nNo models."
 
 
 @pytest.mark.parametrize(
@@ -97,12 +105,12 @@ def test_what_is_not_told_takes_no_line() -> None:
     ],
 )
 def test_the_state_of_the_server_is_a_word(server: Server, word: str) -> None:
-    assert page(None, Overview(server)).splitlines()[0] == f"server   {word}"
+    assert alone(Overview(server)).splitlines()[0] == f"server   {word}"
 
 
 def test_a_reason_that_is_none_is_not_told() -> None:
     rows = (ModelSnapshot("a", "1", "UNAVAILABLE", "unloaded"), ModelSnapshot("b", "1", "READY", "odd"))
-    text = page(None, Overview(Server(), rows))
+    text = alone(Overview(Server(), rows))
     assert "unloaded" not in text
     assert "odd" not in text
 
