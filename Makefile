@@ -5,6 +5,9 @@
 # make soak    200 streams and 500 clients that come and go for a minute: nothing leaks, counters add up
 # make build   the wheel, in dist/
 # make pictures  take the pictures of the dashboard anew, in packaging/screens
+# make zipapp  dist/infer.pyz, one file for machines with the same Python (packaging/README.md)
+# make binary  dist/infer, one file for machines without Python
+# make docker  check the Dockerfile; build the image where a Docker engine runs
 # make locks   write packaging/locks anew
 # make clean   remove what the above made
 
@@ -21,7 +24,7 @@ EXTRA := $(if $(shell command -v nvidia-smi >/dev/null 2>&1 && nvidia-smi -L 2>/
 # magika asks for onnxruntime by that name; beside onnxruntime-gpu it would overwrite the GPU providers.
 ONE_ONNXRUNTIME = $(PIP) uninstall --yes onnxruntime && $(PIP) install --force-reinstall --no-deps onnxruntime-gpu
 
-.PHONY: up test lint bench soak build pictures locks clean install install-dev
+.PHONY: up test lint bench soak build zipapp binary docker pictures locks clean install install-dev
 
 install: $(VENV)/.installed
 install-dev: $(VENV)/.installed-dev
@@ -45,11 +48,21 @@ soak: $(VENV)/.installed-dev
 	$(BIN)/python benchmarks/soak.py $(ARGS)
 
 build: $(VENV)/.installed-dev
-	rm -rf build dist
+	rm -rf build/lib build/bdist.* dist/*.whl
 	$(BIN)/python -m build --wheel --outdir dist .
 
 pictures: $(VENV)/.installed-dev
 	$(BIN)/python packaging/screens/make $(ARGS)
+
+zipapp: build
+	packaging/zipapp/build $(PYTHON) dist/*.whl
+
+binary: build
+	packaging/pyinstaller/build $(PYTHON) dist/*.whl
+
+docker: build
+	packaging/docker/lint $(PYTHON)
+	packaging/docker/build dist/*.whl
 
 locks:
 	packaging/locks/write $(PYTHON)

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
-_HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
-
 
 class Border:
     """``with Border() as border:`` runs the model's code; ``border.failure`` says what it raised, "" for nothing.
@@ -52,3 +50,7 @@ def describe(error: BaseException) -> str:
         if not frame.filename.startswith((_HERE, "<frozen importlib"))
     ]
     return "\n".join([text, "", "At:", *places]) if places else text
+
+
+_HERE = os.path.dirname(describe.__code__.co_filename) + os.sep
+"""This folder as tracebacks name it; in a frozen program that is not where the file is."""

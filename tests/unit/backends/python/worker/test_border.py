@@ -5,9 +5,12 @@ from __future__ import annotations
 import gc
 import time
 import weakref
+from pathlib import Path
+from typing import Any
 
 import pytest
 
+from infer.backends.python.worker import border as border_module
 from infer.backends.python.worker.border import Border
 from infer.backends.python.worker.loading import ModelLoadError
 
@@ -33,6 +36,23 @@ def test_an_exception_becomes_class_text_and_places_innermost_first() -> None:
     assert innermost.endswith("): fail")
     assert outermost.endswith("): test_an_exception_becomes_class_text_and_places_innermost_first")
     assert before <= border.failed_at <= time.monotonic_ns()
+
+
+def test_our_own_places_are_left_out_of_a_frozen_program_too() -> None:
+    folder = "infer/backends/python/worker"
+    frozen: dict[str, Any] = {"__package__": border_module.__package__, "__file__": border_module.__file__}
+    source = Path(border_module.__file__).read_text()
+    exec(compile(source, f"{folder}/border.py", "exec"), frozen)
+    ours: dict[str, Any] = {"fail": fail}
+    exec(compile("def call():\n    fail(ValueError('deep'))\n", f"{folder}/serving.py", "exec"), ours)
+    try:
+        ours["call"]()
+    except ValueError as error:
+        places = frozen["describe"](error).partition("At:\n")[2].split("\n")
+    assert [place.rpartition("): ")[2] for place in places] == [
+        "fail",
+        "test_our_own_places_are_left_out_of_a_frozen_program_too",
+    ]
 
 
 def test_a_model_that_cannot_be_imported_is_quoted_in_our_own_words() -> None:
