@@ -67,7 +67,7 @@ def create_app(engine: Engine, parts: Parts) -> falcon.App[falcon.Request, falco
     app.add_route("/v2/repository/models/{name}/load", models, suffix="load")
     app.add_route("/v2/repository/models/{name}/unload", models, suffix="unload")
     app.add_route("/v2/operator/overview", OverviewResource(engine, parts.sources, parts.gate))
-    app.add_route("/v2/operator/log", LogResource(parts.ring))
+    app.add_route("/v2/operator/log", LogResource(parts.ring, parts.gate))
     app.add_sink(_empty, r"/(?!v2(/|$))")
     return app
 

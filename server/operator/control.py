@@ -1,4 +1,7 @@
-"""Changes asked for at the operator's door: who may ask, how many at a time, and how long they are waited for."""
+"""Who may change things and read the log at the operator's door, how many changes there may be, and how long they take.
+
+The log is guarded as changes are: it may quote what clients sent, and the port listens on every interface by default.
+"""
 
 from __future__ import annotations
 
@@ -6,46 +9,49 @@ import asyncio
 import concurrent.futures
 import hmac
 import threading
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import falcon
 
 from ...backends.api.errors import Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
 
-    import falcon
-
 OVER_SOCKET: Final = "infer.control_socket"
 """Set in the WSGI environment of a request that came over the control socket; no header can set it."""
 
 
 class Refusal(NamedTuple):
-    """Why a client may not change anything: an HTTP status and a sentence."""
+    """Why a client does not get what it asks for: an HTTP status and a sentence."""
 
     status: int
     sentence: str
 
 
-def refusal(key: str, authorization: str | None, *, over_socket: bool, origin: str | None = None) -> Refusal | None:
-    """Why this client may not change anything, or None.
+def refusal(
+    key: str, authorization: str | None, *, over_socket: bool, origin: str | None = None, what: str = "changes"
+) -> Refusal | None:
+    """Why this client does not get ``what`` (a plural, in the words of the sentence), or None.
 
     Who reaches the control socket may, since only the server's own user can. Others show the ``key``; where that is
     "" nobody else may. A page in a browser sends ``origin``, and may not whatever it shows.
     """
     if origin is not None:
-        return Refusal(403, "changes are not taken from a page in a browser (header 'origin')")
+        return Refusal(403, f"no {what} for a page in a browser (header 'origin')")
     if over_socket:
         return None
     if not key:
         return Refusal(
             403,
-            "this server takes no changes over TCP, because it has no control key; "
+            f"this server has no control key, so there are no {what} over TCP; "
             "start it with --control-key-file FILE, or use its control socket",
         )
     if authorization is None:
         return Refusal(
             401,
-            "changes want the server's control key: send 'Authorization: Bearer KEY' (the command line takes it from "
+            f"{what} want the server's control key: send 'Authorization: Bearer KEY' (the command line takes it from "
             "INFER_CONTROL_KEY), or use the control socket on the server's machine",
         )
     scheme, _, shown = authorization.partition(" ")
@@ -59,19 +65,29 @@ def refusal(key: str, authorization: str | None, *, over_socket: bool, origin: s
 
 
 class Gate:
-    """Who may change things at the door of one server."""
+    """Who may change things, and read the log, at the door of one server."""
 
     def __init__(self, key: str) -> None:
-        """``key`` "" takes changes over the control socket only."""
+        """``key`` "" lets nobody in but over the control socket."""
         self._key = key
 
-    def refusal(self, req: falcon.Request) -> Refusal | None:
-        """Why this request may not change anything, or None."""
+    def check(self, req: falcon.Request, what: str = "changes") -> None:
+        """Let a request pass, or raise falcon's 401 or 403 with the sentence that says why it may not have ``what``."""
+        found = self.refusal(req, what)
+        if found is None:
+            return
+        if found.status == HTTPStatus.UNAUTHORIZED:
+            raise falcon.HTTPUnauthorized(description=found.sentence, challenges=["Bearer"])
+        raise falcon.HTTPForbidden(description=found.sentence)
+
+    def refusal(self, req: falcon.Request, what: str = "changes") -> Refusal | None:
+        """Why this request may not have ``what``, or None."""
         return refusal(
             self._key,
             req.get_header("Authorization"),
             over_socket=bool(req.env.get(OVER_SOCKET, False)),
             origin=req.get_header("Origin"),
+            what=what,
         )
 
 

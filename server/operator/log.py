@@ -1,4 +1,4 @@
-"""GET /v2/operator/log: the newest log records, from memory."""
+"""GET /v2/operator/log: the newest log records, from memory, for who may change things."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     import falcon
 
     from ..observe.log_ring import LogRing
+    from .control import Gate
 
 MOST_RECORDS: Final = 1000
 """Records of one answer."""
@@ -24,12 +25,14 @@ _PARAMETERS: Final = ("after", "limit", "level", "model")
 class LogResource:
     """``after`` and ``limit`` page through the records, ``level`` and ``model`` choose among them."""
 
-    def __init__(self, ring: LogRing) -> None:
-        """``ring`` is filled by the log's writer."""
+    def __init__(self, ring: LogRing, gate: Gate) -> None:
+        """``ring`` is filled by the log's writer, ``gate`` says who may read it."""
         self._ring = ring
+        self._gate = gate
 
     def on_get(self, req: falcon.Request, resp: falcon.Response) -> None:
         """A page of records."""
+        self._gate.check(req, "log lines")
         page = self._ring.read(query(req.params))
         records = [record._asdict() for record in page.records]
         send(resp, {"last": page.last, "lost": page.lost, "records": records})

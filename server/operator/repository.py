@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import logging
-from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, cast
-
-import falcon
 
 from ...backends.api.errors import InvalidArgument
 from ..wire import control, describe
 from .reply import read_object, send
 
 if TYPE_CHECKING:
+    import falcon
+
     from ...backends.api.errors import InferError
     from ..engine import Engine
     from .control import Control, Gate
@@ -50,7 +49,7 @@ class ModelControlResource:
 
     def on_post_load(self, req: falcon.Request, resp: falcon.Response, name: str) -> None:
         """Load a model, what changed of it, or what the parameters give in place of its files; 200 once it serves."""
-        self._check_client(req)
+        self._gate.check(req)
         overrides = control.json_load_overrides(_parameters(req), _WORDS)
         _logger.info("load of '%s' asked for at the operator's door", name, extra={"model": name})
         self._control.run(f"load of '{name}'", self._engine.load(name, overrides))
@@ -58,19 +57,11 @@ class ModelControlResource:
 
     def on_post_unload(self, req: falcon.Request, resp: falcon.Response, name: str) -> None:
         """Stop serving a model; 200 once it is closed, also for an unknown name."""
-        self._check_client(req)
+        self._gate.check(req)
         dependents = control.unload_dependents(_parameters(req), _WORDS)
         _logger.info("unload of '%s' asked for at the operator's door", name, extra={"model": name})
         self._control.run(f"unload of '{name}'", self._engine.unload(name, unload_dependents=dependents))
         resp.content_type = "application/json"
-
-    def _check_client(self, req: falcon.Request) -> None:
-        refusal = self._gate.refusal(req)
-        if refusal is None:
-            return
-        if refusal.status == HTTPStatus.UNAUTHORIZED:
-            raise falcon.HTTPUnauthorized(description=refusal.sentence, challenges=["Bearer"])
-        raise falcon.HTTPForbidden(description=refusal.sentence)
 
 
 def _unknown(key: str) -> InferError:

@@ -105,3 +105,26 @@ def test_an_empty_value_is_not_taken_for_none() -> None:
     for name in ("after", "limit", "level"):
         with pytest.raises(InvalidArgument, match=f"invalid value for '{name}': got ''"):
             query({name: ""})
+
+
+@pytest.mark.parametrize(
+    ("headers", "status", "sentence"),
+    [
+        ({"Authorization": "Bearer guessed"}, 403, "not the control key"),
+        ({"Origin": "http://page.example"}, 403, "no log lines for a page in a browser"),
+    ],
+)
+def test_the_log_is_for_who_has_the_key(door: Door, headers: dict[str, str], status: int, sentence: str) -> None:
+    fill(door, 1)
+    answer = door.ask("GET", "/v2/operator/log", headers=headers)
+    assert answer.status == status
+    assert sentence in answer.json["error"]
+    assert "line 0" not in answer.body.decode()
+
+
+def test_without_the_key_the_log_says_what_it_wants(door: Door) -> None:
+    door.headers.clear()
+    answer = door.get("/v2/operator/log")
+    assert answer.status == 401
+    assert "log lines want the server's control key" in answer.json["error"]
+    assert door.get("/v2/operator/overview").status == 200

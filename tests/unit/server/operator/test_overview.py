@@ -184,7 +184,7 @@ def test_other_methods_are_refused(door: Door) -> None:
 
 
 def test_a_door_of_its_own_accord_has_no_records_and_no_other_doors(door: Door) -> None:
-    service = OperatorService(door.engine, OperatorSettings(port=0))
+    service = OperatorService(door.engine, OperatorSettings(port=0, control_key="the-key"))
     service.start()
     try:
         door.service, before = service, door.service
