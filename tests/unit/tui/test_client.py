@@ -130,7 +130,7 @@ def test_a_name_cannot_leave_its_place_in_the_path() -> None:
 
 
 @pytest.mark.parametrize("key", ["", "the-key"])
-def test_the_control_key_of_the_environment_is_sent(monkeypatch: pytest.MonkeyPatch, key: str) -> None:
+def test_the_control_key_is_sent_where_there_is_one(key: str) -> None:
     seen: list[str | None] = []
 
     class Listener(Handler):
@@ -138,10 +138,9 @@ def test_the_control_key_of_the_environment_is_sent(monkeypatch: pytest.MonkeyPa
             seen.append(self.headers["Authorization"])
             super().do_GET()
 
-    monkeypatch.setenv("INFER_CONTROL_KEY", key)
     with http.server.HTTPServer(("127.0.0.1", 0), Listener) as server:
         thread = threading.Thread(target=server.handle_request)
         thread.start()
-        Client(f"http://127.0.0.1:{server.server_port}").request("GET", "/200")
+        Client(f"http://127.0.0.1:{server.server_port}", key=key).request("GET", "/200")
         thread.join()
     assert seen == [f"Bearer {key}" if key else None]
