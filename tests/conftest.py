@@ -122,6 +122,11 @@ class ServerProcess:
         """The operator's door's URL, without a path."""
         return self._address("metrics")
 
+    @property
+    def control_key(self) -> str:
+        """What a client that may load and unload shows at the operator's door."""
+        return CONTROL_KEY
+
     def processes(self) -> list[psutil.Process]:
         """The server and everything below it."""
         server = psutil.Process(self.process.pid)

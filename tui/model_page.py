@@ -21,8 +21,8 @@ SCALE = 9
 
 _LABEL = 15
 _GRAPH_SHARE = 0.6
-LEVEL_STYLES = {"ERROR": "$error", "WARNING": "$warning", "VERBOSE": "$text-muted"}
-_STATE_STYLES = {"READY": "$success", "UNAVAILABLE": "$error", "": "$text-muted"}
+LEVEL_STYLES = {"ERROR": "$error", "WARNING": "$warning", "VERBOSE": "dim"}
+_STATE_STYLES = {"READY": "$success", "UNAVAILABLE": "$error", "": "dim"}
 _INSTANCE_STYLES = {"busy": "$primary", "restarting": "$warning", "dead": "$error"}
 
 
@@ -33,7 +33,7 @@ def lines(parts: Iterable[Content]) -> Content:
 
 def _pairs(pairs: Iterable[tuple[str, str]]) -> Content:
     """Labels that step back, and values that do not."""
-    parts = [Content.assemble((f"{label} ", "$text-muted"), value) for label, value in pairs if value]
+    parts = [Content.assemble((f"{label} ", "dim"), value) for label, value in pairs if value]
     return Content("   ").join(parts)
 
 
@@ -93,7 +93,7 @@ def batches(row: ModelSnapshot, width: int, height: int) -> Content:
     rows = [Content.styled("batch sizes since the load", "bold")]
     most = max((count for _, count in row.batches), default=0)
     if not most:
-        return lines([*rows, Content.styled("none yet", "$text-muted")])
+        return lines([*rows, Content.styled("none yet", "dim")])
     often = sorted(row.batches, key=lambda pair: -pair[1])[: max(1, height - 1)]
     room = max(4, width - 14)
     for size, count in sorted(often):
@@ -110,7 +110,7 @@ def graph(title: str, values: Sequence[float | None], text: str, scale: str, siz
     rows = [first]
     for place, line in enumerate(drawn):
         label = scale if place == 0 else "0" if place == len(drawn) - 1 else ""
-        rows.append(Content.assemble((f"{label:>{SCALE - 1}} ", "$text-muted"), (line, "$primary")))
+        rows.append(Content.assemble((f"{label:>{SCALE - 1}} ", "dim"), (line, "$primary")))
     return lines(rows)
 
 
@@ -149,7 +149,7 @@ def tensors(document: Mapping[str, Any]) -> Content:
             name = f"  {one.get('name', '')!s:<{width}}  "
             rows.append(Content.assemble(name, (f"{one.get('datatype', '')!s:<6}", "$primary"), f"  [{shape}]"))
         if not found:
-            rows.append(Content.styled("  none", "$text-muted"))
+            rows.append(Content.styled("  none", "dim"))
         rows.append(Content(""))
     platform, versions = document.get("platform", ""), ", ".join(document.get("versions", ()))
     return lines([*rows, _pairs([("platform", str(platform)), ("versions", versions)])])
@@ -158,12 +158,12 @@ def tensors(document: Mapping[str, Any]) -> Content:
 def instances(found: Sequence[Instance]) -> Content:
     """A line an instance."""
     if not found:
-        return Content.styled("no instances: the model is not loaded, or its steps are other models", "$text-muted")
+        return Content.styled("no instances: the model is not loaded, or its steps are other models", "dim")
     width = max(8, *(len(one.name) for one in found))
     title = (
         f"  {'instance':<{width}}  {'kind':<12} {'device':<7} {'state':<12} {'pid':>8} {'memory':>9} {'restarts':>9}"
     )
-    rows = [Content.styled(title, "bold $text-muted")]
+    rows = [Content.styled(title, "bold dim")]
     for one in found:
         device = f"GPU {one.device}" if one.device >= 0 else "CPU"
         pid = str(one.pid) if one.pid is not None else "server"
@@ -184,10 +184,10 @@ def log_line(record: LogRecord) -> Content:
     clock = time.strftime("%H:%M:%S", time.localtime(record.time))
     where = f" {record.instance}" if record.instance else ""
     level = (f"{record.level:<7}", LEVEL_STYLES.get(record.level, "$success"))
-    return Content.assemble((f"{clock} ", "$text-muted"), level, (where, "$text-muted"), f" {record.message}")
+    return Content.assemble((f"{clock} ", "dim"), level, (where, "dim"), f" {record.message}")
 
 
 def failure(what: str, why: str, fix: str) -> Content:
     """What went wrong, why, and how to mend it."""
-    rows = [Content.styled(what, "bold $error"), Content.assemble(("why  ", "$text-muted"), why)]
-    return lines([*rows, Content.assemble(("fix  ", "$text-muted"), fix)] if fix else rows)
+    rows = [Content.styled(what, "bold $error"), Content.assemble(("why  ", "dim"), why)]
+    return lines([*rows, Content.assemble(("fix  ", "dim"), fix)] if fix else rows)

@@ -164,15 +164,20 @@ class OperatorService:
             return
         self._dispatcher.shutdown()
         self._dispatcher.join()
-        # The sockets belong to the thread: it closes them itself and ends, having nothing left to watch.
-        self._server.trigger.pull_trigger(self._close_sockets)
+        watched: dict[int, Any] = self._server._map  # noqa: SLF001  waitress gives it no other name
+        left: dict[int, Any] = {}
+
+        def forget() -> None:
+            left.update(watched)
+            watched.clear()
+
+        # The thread ends when it has nothing left to watch. What wakes it is closed after that, not while it is used.
+        self._server.trigger.pull_trigger(forget)
         self._thread.join()
         self._thread = None
+        close_all(left)
         if self._socket is not None:
             self._socket.remove()
-
-    def _close_sockets(self) -> None:
-        close_all(self._server._map)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  waitress offers no other way
 
 
 def _over_socket(app: WSGIApplication) -> WSGIApplication:

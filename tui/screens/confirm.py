@@ -30,7 +30,7 @@ class ConfirmScreen(Dialog):
             lines.append(Content(calm))
         same = shell_lines(verb, names)
         more = f"\n  … and {len(same) - 1} more like it" if len(same) > 1 else ""
-        lines += [Content(""), Content.styled(f"The same from a shell:  {same[0]}{more}", "$text-muted")]
+        lines += [Content(""), Content.styled(f"The same from a shell:  {same[0]}{more}", "dim")]
         variant = "error" if verb == "unload" else "warning"
         answers = [Answer("", "Cancel", "esc", "primary"), Answer(verb, verb.capitalize(), "y", variant)]
         super().__init__(question(verb, names), lines, answers)

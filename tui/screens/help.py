@@ -92,4 +92,4 @@ def help_lines(screen: Screen[object]) -> Iterator[Content]:
     for verb in offered(place.name for place in available()):
         names = " ".join((verb.name, *(alias for alias in verb.aliases if not alias.isdigit())))
         model = " MODEL" if verb.takes_model else ""
-        yield Content(f"  {names + model:<26} {verb.title:<30} {verb.shell_line('MODEL')}")
+        yield Content(f"  {names + model:<26} {verb.shell_line('MODEL') or verb.title}")

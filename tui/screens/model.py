@@ -167,7 +167,7 @@ class ModelScreen(DashboardScreen):
         finally:
             self._log_asked = False
         self._records.extend(page.records)
-        empty = Content.styled(f"the log has no records of {self._name}", "$text-muted")
+        empty = Content.styled(f"the log has no records of {self._name}", "dim")
         pane.say(model_page.lines(model_page.log_line(record) for record in self._records) if self._records else empty)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002  the base's

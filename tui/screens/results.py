@@ -29,9 +29,9 @@ def _failure(outcome: Outcome) -> list[Content]:
     assert error is not None  # noqa: S101  the caller chose an outcome that failed
     lines = [
         Content.styled(f"{outcome.verb} {outcome.name}: {error.what}", "bold $error"),
-        Content.assemble(("why  ", "$text-muted"), error.why),
+        Content.assemble(("why  ", "dim"), error.why),
     ]
-    return [*lines, Content.assemble(("fix  ", "$text-muted"), error.fix)] if error.fix else lines
+    return [*lines, Content.assemble(("fix  ", "dim"), error.fix)] if error.fix else lines
 
 
 def _table(outcomes: Sequence[Outcome]) -> list[Content]:

@@ -88,7 +88,7 @@ def place_line(mode: str, crumbs: tuple[str, ...]) -> Content:
     """The screens by their keys, the one in front marked, and what is open below it."""
     parts: list[Content] = []
     for place in available():
-        style = "bold reverse" if place.name == mode else "$text-muted"
+        style = "bold reverse" if place.name == mode else "dim"
         parts.append(Content.styled(f" {place.key} {place.title} ", style))
     trail = "".join(f" ▸ {crumb}" for crumb in crumbs)
     return Content.assemble(" ", *parts, (trail, "bold"))

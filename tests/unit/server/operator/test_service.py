@@ -66,3 +66,18 @@ def test_before_start_there_is_no_address_and_stop_does_nothing(door: Door) -> N
     with pytest.raises(RuntimeError, match="call start"):
         _ = service.address
     service.stop()
+
+
+def test_a_stop_goes_well_when_the_thread_is_gone_before_it_was_told(door: Door) -> None:
+    trigger, thread = door.service._server.trigger, door.service._thread
+    assert thread is not None
+    told = trigger._physical_pull
+
+    def late() -> None:
+        told()  # as by a thread of the pool that has ended at this moment
+        thread.join(10)
+        told()
+
+    trigger._physical_pull = late
+    door.service.stop()
+    assert names() == set()
