@@ -87,6 +87,8 @@ class LogView(Vertical):
             parts.append(Content.styled(f"{self.book.lost} lines lost", "$warning"))
         self.query_one("#facts", Line).say(Content(f"  {glyphs.DOT}  ").join(parts))
 
+    on_log_lines_followed = say
+
     def aim(self, model: str) -> None:
         """Show the lines of one model; of all where the name is empty."""
         self.lay_out(replace(self.wanted, model=model))
@@ -103,10 +105,6 @@ class LogView(Vertical):
         else:
             return False
         return True
-
-    def on_log_lines_followed(self) -> None:
-        """The end is followed now, or is not."""
-        self.say()
 
     def on_filter_bar_typed(self, message: FilterBar.Typed) -> None:
         """Show what fits."""
