@@ -1,19 +1,7 @@
 """The dashboard.
 
 The app holds what all screens share: the source, the history of pictures, the link, what may be changed. A poller asks
-the source; its messages arrive here and go to the screen in front. How a screen is added:
-
-1. `tui/screens/NAME.py` has a class below ``screens.base.DashboardScreen`` with MODE, BINDINGS (each with a tooltip:
-   the help is made of them), ``compose_body()`` and ``show(overview, history)``, which is called with every picture
-   while the screen is in front. ``aim(model, version)`` turns it to one model; ``catch_up()`` shows the newest picture.
-2. A row in `tui/places.py` gives it a number key, a tab and a mode; a row in `tui/verbs.py` its word for `:`
-   and palette. A screen below another one is pushed (``app.push_screen``) and gives ``crumbs``; escape closes it.
-3. Its looks go into `tui/tui.tcss`. Everything that blocks (each method of a ``Source``) runs in a Textual worker over
-   ``asyncio.to_thread`` and comes back as a message or in the worker's own coroutine. Foreign text (names, reasons, log
-   lines) is shown as ``Content`` or with ``markup=False``: a name may hold brackets.
-4. Tests: `tests/support/pictures.py` has made-up sources; `tests/tui/` drives the app with a pilot.
-
-``self.dashboard`` of a screen is this app, as the protocol in `tui/dashboard.py` words it.
+the source; its messages arrive here and go to the screen in front. `tui/screens` says how a screen is added.
 """
 
 from __future__ import annotations
@@ -23,12 +11,12 @@ import sys
 from typing import TYPE_CHECKING, ClassVar, cast
 
 from textual.app import App
-from textual.binding import Binding, BindingType
 
-from . import places
+from . import mouse, places
 from .cadence import State
 from .changing import Changing
 from .glyphs import ascii_terminal
+from .keys import EVERYWHERE
 from .poller import Poller
 from .rates import History
 from .screens.base import DashboardScreen
@@ -37,6 +25,7 @@ from .themes import DARK, LIGHT
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from textual.binding import BindingType
     from textual.command import Provider
     from textual.filter import LineFilter
     from textual.screen import Screen
@@ -44,11 +33,6 @@ if TYPE_CHECKING:
     from .cadence import Link
     from .messages import ChangeProgressed, ChangesDone, LinkChanged, Pictured
     from .source import Source
-
-
-MOUSE_ON = "\x1b[?1000h\x1b[?1003h\x1b[?1015h\x1b[?1006h"
-MOUSE_OFF = "\x1b[?1000l\x1b[?1003l\x1b[?1015l\x1b[?1006l"
-"""Mouse reports of a terminal; Textual's driver switches them at start and end only."""
 
 
 def _palette() -> type[Provider]:
@@ -68,23 +52,7 @@ class DashboardApp(App[str]):
     }
     DEFAULT_MODE = "models"
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        *(
-            Binding(place.key, f"go('{place.name}')", place.title, show=False, tooltip=f"Show {place.title.lower()}")
-            for place in places.available()
-        ),
-        Binding("question_mark,f1", "perform('help')", "Help", key_display="?", tooltip="All keys of this screen"),
-        Binding("colon", "command", "Command", key_display=":", tooltip="Type a command, with completion"),
-        Binding("ctrl+p", "command_palette", "Palette", show=False, tooltip="Find any command by parts of its name"),
-        Binding("p", "perform('pause')", "Pause", show=False, tooltip="Stop the pictures, or go on"),
-        Binding("plus", "perform('slower')", "Slower", show=False, key_display="+", tooltip="Longer intervals"),
-        Binding("minus", "perform('faster')", "Faster", show=False, key_display="-", tooltip="Shorter intervals"),
-        Binding("ctrl+r", "perform('refresh')", "Refresh", show=False, tooltip="Ask the server now"),
-        Binding("t", "perform('theme')", "Theme", show=False, tooltip="Light or dark"),
-        Binding("m", "perform('mouse')", "Mouse", show=False, tooltip="Mouse on or off; off lets the terminal select"),
-        Binding("q", "quit", "Quit", tooltip="Leave the dashboard; asks what becomes of the server"),
-        Binding("ctrl+q,ctrl+c", "quit", "Quit", show=False, priority=True, tooltip="The same as q"),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = EVERYWHERE
 
     def __init__(
         self,
@@ -93,7 +61,7 @@ class DashboardApp(App[str]):
         owned: bool = False,
         read_only: bool = False,
         interval_s: float = 1.0,
-        mouse: bool = True,
+        mouse_reports: bool = True,
     ) -> None:
         """``owned``: leaving asks what becomes of the server. ``read_only``: nothing is loaded or unloaded."""
         super().__init__()
@@ -103,14 +71,14 @@ class DashboardApp(App[str]):
         self.poller = Poller(source, self.post_message, interval_s)
         self.changing = Changing(self, read_only=read_only)
         self.ascii = ascii_terminal(os.environ)
-        self.mouse = mouse
+        self.mouse = mouse_reports
         for theme in (DARK, LIGHT):
             self.register_theme(theme)
         self.theme = DARK.name
 
     @property
     def link(self) -> Link:
-        """How the link to the server is doing."""
+        """How the server answers."""
         return self.poller.link
 
     @property
@@ -197,13 +165,9 @@ class DashboardApp(App[str]):
         """Turn the terminal's mouse reports off, or on again; whether they are on now."""
         self.mouse = not self.mouse
         if self._driver is not None:
-            self._driver.write(MOUSE_ON if self.mouse else MOUSE_OFF)
+            self._driver.write(mouse.ON if self.mouse else mouse.OFF)
             self._driver.flush()
         return self.mouse
-
-    def action_go(self, mode: str) -> None:
-        """A number key."""
-        self.go(mode)
 
     def action_perform(self, verb: str) -> None:
         """A key that stands for a verb."""
@@ -226,11 +190,10 @@ def run_dashboard(source: Source, *, owned: bool, read_only: bool = False, inter
     """Show the dashboard until it is left: ``stop``, ``leave`` (owned) or ``detach``. Then a summary stays behind."""
     from .summary import text
 
-    mouse = not os.environ.get("INFER_NO_MOUSE")
-    app = DashboardApp(source, owned=owned, read_only=read_only, interval_s=interval_s, mouse=mouse)
-    outcome = app.run(mouse=mouse)
-    if app.mouse != mouse:
-        sys.stdout.write(MOUSE_OFF)
+    reports = mouse.wanted(os.environ)
+    app = DashboardApp(source, owned=owned, read_only=read_only, interval_s=interval_s, mouse_reports=reports)
+    outcome = app.run(mouse=reports)
+    if app.mouse != reports:
+        sys.stdout.write(mouse.OFF)
     sys.stdout.write(text(app.history, source.address))
-    sys.stdout.flush()
     return outcome or ("leave" if owned else "detach")

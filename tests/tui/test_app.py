@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -239,3 +241,21 @@ def test_the_environment_can_leave_the_mouse_to_the_terminal(monkeypatch: pytest
     monkeypatch.setenv("INFER_NO_MOUSE", "1")
     run_dashboard(source, owned=False)
     assert asked == [True, False]
+
+
+def test_leaving_does_not_wait_for_a_server_that_does_not_answer() -> None:
+    """The whole process ends, though a thread of it waits for an answer for a minute."""
+    script = (
+        "import socket, sys\n"
+        "from infer.tui.app import DashboardApp\n"
+        "from infer.tui.client import Client\n"
+        "from infer.tui.source import ServerSource\n"
+        "silent = socket.create_server(('127.0.0.1', 0))\n"
+        "source = ServerSource(Client(f'http://127.0.0.1:{silent.getsockname()[1]}', timeout=300))\n"
+        "async def leave(pilot):\n"
+        "    await pilot.pause(0.2)\n"
+        "    await pilot.press('q')\n"
+        "print(DashboardApp(source).run(headless=True, size=(80, 24), auto_pilot=leave))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)
+    assert done.stdout.split() == ["detach"], done.stderr

@@ -86,3 +86,18 @@ async def test_a_gpu_with_brackets_in_its_name_is_no_markup(make_app: Any, until
         await until(pilot, lambda: app.history.latest, "a picture")
         await pilot.press("2")
         await until(pilot, lambda: "[red]X[/" in text(app), "the name as it is")
+
+
+@pytest.mark.parametrize("key", ["2", "3", "4"])
+async def test_every_screen_works_without_colours_and_on_white(
+    make_app: Any, until: Any, monkeypatch: pytest.MonkeyPatch, key: str
+) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    words = {"2": "GPU 1", "3": "following", "4": "input_ids"}[key]
+    app = make_app(source=DemoServer(lambda: START, lambda _: None))
+    async with app.run_test(size=(80, 24)) as pilot:
+        await until(pilot, lambda: app.history.latest, "a picture")
+        await pilot.press("t", key)
+        await until(pilot, lambda: words in text(app), "the screen")
+        assert app.no_color
+        assert app.theme == "infer-light"

@@ -14,6 +14,8 @@ import pytest
 
 from infer.tui.app import DashboardApp
 from infer.tui.demo import DemoServer
+from infer.tui.places import PLACES
+from infer.tui.widgets import banner
 from infer.tui.widgets.model_table import ModelTable
 
 if TYPE_CHECKING:
@@ -29,7 +31,6 @@ SCREENS: dict[str, tuple[str, ...]] = {
     "marked": ("j", "space", "space", "slash", "e", "enter"),
     "model": ("R", "g", "enter"),
     "unload": ("R", "g", "j", "u"),
-    "help": ("question_mark",),
     "light": ("t",),
 }
 """By name: the keys that lead there."""
@@ -58,6 +59,7 @@ async def test_a_screen_looks_as_it_did(
     name: str, size: tuple[int, int], root: Path, until: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("LC_ALL", "C.UTF-8")
+    monkeypatch.setattr(banner, "available", lambda: PLACES)
     demo = Demo()
     app = DashboardApp(demo, owned=True, interval_s=3600.0)
     for _ in range(PICTURES):

@@ -57,7 +57,7 @@ class Dialog(ModalScreen[str]):
             with Horizontal(classes="dialog-answers"):
                 for answer in self._answers:
                     label = Content(answer.label) + (f" ({answer.key})" if answer.key else "")
-                    yield Button(label, variant=answer.variant, name=answer.value, compact=True)  # type: ignore[arg-type]
+                    yield Button(label, variant=answer.variant, name=answer.value, compact=True)  # type: ignore[arg-type]  a word of Textual's
 
     def on_mount(self) -> None:
         """The first answer is the one that Enter gives."""

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from ..inference import Answer
     from ..rates import History, Rates
     from ..snapshot import Overview
+    from ..source import Source
 
 Key = tuple[str, str]
 
@@ -86,24 +87,17 @@ class TryScreen(DashboardScreen):
         if ready == self._ready:
             return
         self._ready = ready
-        chosen = self._chosen(ready)
+        chosen = _chosen(ready, self._aimed, self._formed)
         with self.prevent(Select.Changed):
             self._select.set_options([(_title(key, ready), key) for key in ready])
             if chosen is not None:
                 self._select.value = chosen
         self._form_of(chosen)
 
-    def _chosen(self, ready: Sequence[Key]) -> Key | None:
-        for wanted in (self._aimed, self._formed):
-            found = next((key for key in ready if wanted and key[0] == wanted[0] and wanted[1] in ("", key[1])), None)
-            if found is not None:
-                return found
-        return ready[0] if ready else None
-
     def aim(self, model: str, version: str = "") -> None:
         """Turn to a model."""
         self._aimed = (model, version)
-        chosen = self._chosen(self._ready)
+        chosen = _chosen(self._ready, self._aimed, self._formed)
         if self._ready and chosen is not None and chosen[0] == model:
             self._select.value = chosen
         elif self._ready:
@@ -120,8 +114,7 @@ class TryScreen(DashboardScreen):
     def _form_of(self, key: Key | None) -> None:
         if key != self._formed:
             self._formed = key
-            self._set_curl("")
-            self._say("")
+            self._say("", "")
             self.run_worker(self._make_form(key), group="form", exclusive=True)
 
     async def _make_form(self, key: Key | None) -> None:
@@ -158,25 +151,20 @@ class TryScreen(DashboardScreen):
 
     async def _send(self, key: Key) -> None:
         try:
-            answer, curl = await asyncio.to_thread(self._call, key, self.query_one(ModelForm).filled)
+            answer, curl = await asyncio.to_thread(_call, self.dashboard.source, key, self.query_one(ModelForm).filled)
         except Failure as error:
             self._say(_failed(error))
         else:
-            self._set_curl(curl)
             phases = self.dashboard.history.rates(*key)
-            self._say(Content("\n").join(answered(answer, phases, curl)))
+            self._say(Content("\n").join(answered(answer, phases, curl)), curl)
         finally:
             self._sending = False
 
-    def _call(self, key: Key, filled: Sequence[Filled]) -> tuple[Answer, str]:
-        """In a thread: files are read and the server is asked."""
-        return self.dashboard.source.infer(*key, examples.read_all(filled))
-
-    def _set_curl(self, curl: str) -> None:
-        self._curl = curl
-        self.query_one("#copy", Button).disabled = not curl
-
-    def _say(self, text: Content | str) -> None:
+    def _say(self, text: Content | str, curl: str | None = None) -> None:
+        """Show an answer; ``curl`` is the command that does the same, None where that of before stays."""
+        if curl is not None:
+            self._curl = curl
+            self.query_one("#copy", Button).disabled = not curl
         self.query_one("#answer-text", Line).say(text)
         self.query_one("#answer", VerticalScroll).scroll_home(animate=False)
 
@@ -211,6 +199,20 @@ class TryScreen(DashboardScreen):
             self.set_focus(None)
         else:
             super().action_back()
+
+
+def _chosen(ready: Sequence[Key], *wishes: Key | None) -> Key | None:
+    """The first wish that is ready (without a version, any), else the first that is ready at all."""
+    for wanted in filter(None, wishes):
+        found = next((key for key in ready if key[0] == wanted[0] and wanted[1] in ("", key[1])), None)
+        if found is not None:
+            return found
+    return ready[0] if ready else None
+
+
+def _call(source: Source, key: Key, filled: Sequence[Filled]) -> tuple[Answer, str]:
+    """In a thread: files are read and the server is asked."""
+    return source.infer(*key, examples.read_all(filled))
 
 
 def _title(key: Key, ready: Sequence[Key]) -> str:

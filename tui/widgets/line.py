@@ -9,7 +9,7 @@ from textual.widgets import Static
 class Line(Static):
     """A Static that takes text as it is, brackets and all, and knows what it shows."""
 
-    def __init__(self, text: str = "", *, id: str | None = None, classes: str | None = None) -> None:  # noqa: A002
+    def __init__(self, text: str = "", *, id: str | None = None, classes: str | None = None) -> None:  # noqa: A002  Textual's
         super().__init__(text, id=id, classes=classes, markup=False)
         self._said: tuple[object, ...] = (text, ())
 

@@ -210,3 +210,25 @@ def test_a_key_that_no_header_can_carry_is_a_usage_error(url: str, key: str) -> 
     error = failure(Client(url, key=key), "/200")
     assert error.kind is Kind.USAGE
     assert key not in str(error)
+
+
+def test_an_answer_that_is_no_longer_wanted_is_let_go_of() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        client = Client(f"http://127.0.0.1:{silent.getsockname()[1]}", timeout=60)
+        caught: list[ClientError] = []
+
+        def ask() -> None:
+            try:
+                client.get("/")
+            except ClientError as error:
+                caught.append(error)
+
+        asking = threading.Thread(target=ask)
+        asking.start()
+        connection, _ = silent.accept()
+        with connection:
+            connection.recv(1)
+            client.interrupt()
+            asking.join(30)
+    assert caught[0].kind is Kind.NO_CONNECTION
+    client.interrupt()
