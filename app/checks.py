@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import enum
-import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -41,23 +40,14 @@ class Result:
     fix: str = ""
 
 
-def examine() -> list[Result]:
-    """Look at everything. A check that cannot be made is a warning with the reason."""
-    from . import facts  # noqa: PLC0415  only the doctor needs them
-
-    findings: list[Result] = []
-    for name, check in facts.checks_of(os.environ).items():
-        findings += made(name, check)
-    return findings
-
-
 def made(name: str, check: Callable[[], Iterable[Result]]) -> list[Result]:
     """The findings of a check; what it raises is one too."""
     try:
         return list(check())
     except CommandError as error:
         return [Result(name, Verdict.FAIL, f"{error.what}: {error.why}", error.fix)]
-    except Exception as error:  # noqa: BLE001  one check that cannot be made hides no other
+    except (OSError, ValueError, LookupError, ImportError, RuntimeError) as error:
+        # One check that cannot be made hides no other.
         return [Result(name, Verdict.WARN, f"could not be looked at: {type(error).__name__}: {error}")]
 
 

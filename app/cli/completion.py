@@ -26,6 +26,7 @@ def model_names(ctx: Any, args: list[str], incomplete: str) -> list[str]:  # noq
 
 def _ask(given: dict[str, Any], found: list[str]) -> None:
     """Add the names of all models; none where anything goes wrong."""
+    from ...tui.failure import Failure
     from .target import open_target
 
     # What is on the line so far decides which server is meant; infer call's --url is another door.
@@ -33,8 +34,8 @@ def _ask(given: dict[str, Any], found: list[str]) -> None:
     try:
         index: Any = open_target(operator, given.get("context"), LIMIT_S).client.post("/v2/repository/index", {})
         found += dict.fromkeys(str(row["name"]) for row in index)
-    except Exception:  # noqa: BLE001  a shell in the middle of a line has no use for any failure
-        return
+    except (Failure, OSError, ValueError, LookupError, TypeError):
+        return  # a shell in the middle of a line has no use for a failure
 
 
 def context_names(ctx: Any, args: list[str], incomplete: str) -> list[str]:  # noqa: ANN401, ARG001  as above

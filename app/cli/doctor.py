@@ -30,7 +30,8 @@ def doctor(
     infer doctor --problems
     infer doctor -o json
     """
-    from ..checks import Verdict, examine
+    from ..checks import Verdict
+    from ..facts import examine
 
     findings = examine()
     shown = [one for one in findings if not problems or one.verdict is not Verdict.PASS]

@@ -120,6 +120,9 @@ def test_every_packaging_script_can_be_run_and_says_what_it_is_for(root: Path) -
     for path in scripts:
         text = path.read_text()
         assert os.access(path, os.X_OK), path
+        if text.startswith("#!/usr/bin/env python\n"):
+            assert text.splitlines()[1].startswith('"""'), path
+            continue
         assert text.startswith("#!/usr/bin/env bash\n# "), path
         assert "\nset -euo pipefail\n" in text, path
 

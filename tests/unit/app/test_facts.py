@@ -105,3 +105,10 @@ def test_the_key_file_of_the_configuration_is_looked_at(monkeypatch: pytest.Monk
     results = list(facts.checks_of(os.environ)["configuration"]())
     assert [result.name for result in results] == ["configuration", "key file"]
     assert "can be read by others" in results[1].text
+
+
+def test_everything_is_looked_at() -> None:
+    names = [result.name for result in facts.examine()]
+    assert len(names) == len(set(names))
+    for name in ("python", "port 8000", "open files", "memfd", "gpu", "backend python", "run folder", "clock"):
+        assert name in names

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from infer.app import checks
+from infer.app import facts
 from infer.app.checks import Result, Verdict
 from infer.app.cli import doctor
 from infer.app.cli.output import Format
@@ -20,7 +20,7 @@ BAD = Result("memfd", Verdict.FAIL, "none", "another kernel")
 @pytest.fixture
 def found(monkeypatch: pytest.MonkeyPatch) -> list[Result]:
     results = [FINE, ODD]
-    monkeypatch.setattr(checks, "examine", lambda: results)
+    monkeypatch.setattr(facts, "examine", lambda: results)
     return results
 
 
