@@ -109,6 +109,8 @@ async def test_the_interval_is_shown_and_follows_the_keys(make_app: Any, screen_
     [
         (("enter",), "leave"),
         (("l",), "leave"),
+        (("l", "l", "s"), "leave"),
+        (("enter", "enter"), "leave"),
         (("s",), "stop"),
         (("right", "enter"), "stop"),
         (("tab", "enter"), "stop"),

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, ClassVar
 
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
-from textual.screen import ModalScreen
 from textual.suggester import Suggester
 from textual.widgets import Input, Static
 
 from .. import verbs
 from ..dashboard import dashboard_of
+from .modal import Modal
 
 if TYPE_CHECKING:
     from textual.app import ComposeResult
@@ -31,7 +31,7 @@ class _Completion(Suggester):
         return found[0] if found else None
 
 
-class CommandScreen(ModalScreen[None]):
+class CommandScreen(Modal[None]):
     """Enter does what the line says; what is wrong with a line is said below it."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -77,15 +77,15 @@ class CommandScreen(ModalScreen[None]):
     def on_input_submitted(self, event: Input.Submitted) -> None:
         """Do it."""
         if not event.value.strip():
-            self.dismiss()
+            self.give()
             return
         command = verbs.parse(event.value, self.models)
         if isinstance(command, str):
             self.query_one("#command-hint", Static).update(command)
             return
-        self.dismiss()
+        self.give()
         dashboard_of(self).perform(command.verb, command.model)
 
     def action_close(self) -> None:
         """Back to the screen."""
-        self.dismiss()
+        self.give()

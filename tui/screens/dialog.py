@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, ClassVar
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.content import Content
-from textual.screen import ModalScreen
 from textual.widgets import Button, Static
+
+from .modal import Modal
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -28,7 +29,7 @@ class Answer:
     variant: str = "default"
 
 
-class Dialog(ModalScreen[str]):
+class Dialog(Modal[str]):
     """Dismissed with the value of the answer; escape and ctrl+c give the empty one.
 
     The first answer has the focus, so the harmless one stands first.
@@ -69,11 +70,11 @@ class Dialog(ModalScreen[str]):
             if answer.key and event.key == answer.key:
                 event.stop()
                 event.prevent_default()
-                self.dismiss(answer.value)
+                self.give(answer.value)
 
     def on_button_pressed(self, event: Button.Pressed) -> None:
         """The chosen answer."""
-        self.dismiss(event.button.name or "")
+        self.give(event.button.name or "")
 
     def action_scroll(self, lines: int) -> None:
         """Some lines on or back."""
@@ -81,4 +82,4 @@ class Dialog(ModalScreen[str]):
 
     def action_cancel(self) -> None:
         """The empty answer."""
-        self.dismiss("")
+        self.give("")

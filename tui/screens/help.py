@@ -8,12 +8,13 @@ from textual.app import App
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
-from textual.screen import ModalScreen, Screen
+from textual.screen import Screen
 from textual.widgets import Static
 
 from ..dashboard import app_of
 from ..places import available
 from ..verbs import offered
+from .modal import Modal
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,7 +26,7 @@ GROUPS = ("This list", "This screen", "Everywhere")
 _KEY_COLUMNS = 16
 
 
-class HelpScreen(ModalScreen[None]):
+class HelpScreen(Modal[None]):
     """All keys that do something on the screen it was opened from, and the words of the command line."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -56,7 +57,7 @@ class HelpScreen(ModalScreen[None]):
 
     def action_close(self) -> None:
         """Back to the screen."""
-        self.dismiss()
+        self.give()
 
 
 def group_of(active: ActiveBinding) -> str:
