@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 from typing import TYPE_CHECKING
 
@@ -65,7 +64,7 @@ def test_models_are_seen_unloaded_loaded_and_called_the_server_stays_is_attached
     small.press("l")
     small.wait_for(r"come back: infer up")
     assert status(small, "infer status") == 0
-    pid = re.search(r"\b(?:pid|process)\D+(\d+)", small.screen())
+    pid = small.wait_for(r"^pid +(\d+)$")[1]
     assert status(small, "infer model ready simple") == 0
 
     small.type("clear; infer up")
@@ -75,7 +74,7 @@ def test_models_are_seen_unloaded_loaded_and_called_the_server_stays_is_attached
     small.press("l")
     small.wait_for(r"come back: infer up")
     assert status(small, "infer status") == 0
-    assert re.search(r"\b(?:pid|process)\D+(\d+)", small.screen()) == pid or pid is None
+    assert small.wait_for(r"^pid +(\d+)$")[1] == pid
     assert status(small, "infer down") == 0
     assert status(small, "infer status") == 3
 

@@ -38,7 +38,7 @@ def wheel(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def expected(root: Path) -> set[str]:
     """What the tree says belongs in the package."""
-    files = [root / "__init__.py", root / "__main__.py", root / "py.typed"]
+    files = [root / "__init__.py", root / "__main__.py", root / "py.typed", root / "tui" / "tui.tcss"]
     for folder in PACKAGE_FOLDERS:
         files += (root / folder).rglob("*.py")
     files += [path for path in (root / "model_repository").rglob("*") if path.is_file() and path.suffix != ".pyc"]

@@ -27,9 +27,9 @@ def server(start_module_server: Any, root: Path) -> ServerProcess:
 
 
 @pytest.fixture
-def open_app(server: ServerProcess) -> Callable[[], DashboardApp]:
-    """A dashboard of the real server, over its operator's door, without a key: it may look and call."""
-    return lambda: DashboardApp(ServerSource(Client(server.operator, 10.0)), interval_s=0.25)
+def open_app(server: ServerProcess) -> Callable[..., DashboardApp]:
+    """A dashboard of the real server, over its operator's door: without the key it may look and call."""
+    return lambda key="": DashboardApp(ServerSource(Client(server.operator, 10.0, key)), interval_s=0.25)
 
 
 def text(app: Any) -> str:
@@ -49,8 +49,16 @@ async def test_the_machine_of_a_server(open_app: Any, until: Any, server: Server
         assert "GPU 0" in text(app) or "none: no" in text(app)
 
 
-async def test_the_log_of_a_server(open_app: Any, until: Any) -> None:
+async def test_the_log_is_not_shown_to_who_has_no_key(open_app: Any, until: Any) -> None:
     app = open_app()
+    async with app.run_test(size=(120, 40)) as pilot:
+        await until(pilot, lambda: app.history.latest, "a picture")
+        await pilot.press("3")
+        await until(pilot, lambda: "log lines want the server's control key" in text(app), "the reason")
+
+
+async def test_the_log_of_a_server(open_app: Any, until: Any, server: ServerProcess) -> None:
+    app = open_app(server.control_key)
     async with app.run_test(size=(120, 40)) as pilot:
         await until(pilot, lambda: app.history.latest, "a picture")
         await pilot.press("3")
