@@ -51,16 +51,6 @@ def test_the_program_without_ports_prints_the_sums(programs: list[str], root: Pa
     assert printed(programs[1], root) == SUMS
 
 
-def test_the_start_page_is_what_up_prints(samples: ServerProcess, root: Path) -> None:
-    page = (root / "README.md").read_text()
-    shown = [line.split() for line in page[page.index("MODEL  ") : page.index("\n\nDOOR")].splitlines()]
-    printed = [line.split() for line in samples.lines]
-    # The page is that of `make up`, which installs no PyTorch; the tests have it.
-    assert shown.pop(3)[:3] == ["digits_torch", "-", "UNAVAILABLE"]
-    assert ["digits_torch", "1", "READY"] in printed
-    assert [row for row in shown if row not in printed] == []
-
-
 def test_every_command_of_the_table_exists_and_every_command_is_in_it(root: Path) -> None:
     rows = re.findall(r"^\| (`infer .*?) \|", (root / "README.md").read_text(), re.MULTILINE)
     named = {command for row in rows for command in re.findall(r"`infer (.*?)`", row)}

@@ -44,7 +44,7 @@ async def test_the_machine_of_a_server(open_app: Any, until: Any, server: Server
         await pilot.press("2")
         await until(pilot, lambda: f"pid {server.process.pid}" in text(app), "the server")
         await until(pilot, lambda: "of a core" in text(app), "what it costs")
-        for words in ("workers", "CPUs, load", "GB of"):
+        for words in ("workers", "CPUs, load", "B of"):
             assert words in text(app)
         assert "GPU 0" in text(app) or "none: no" in text(app)
 
