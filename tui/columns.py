@@ -87,10 +87,11 @@ def _state(row: Row, width: int) -> Cell:
     model = row.model
     if row.changing:
         return Cell(clip(f"◐ {row.changing}", width), "warn")
-    words = f"{glyphs.state_sign(model.state)} {glyphs.state_word(model.state)}"
+    words = f"{glyphs.state_sign(model.state, model.reason)} {glyphs.state_word(model.state)}"
     if model.reason and width > len(words) + _LEAST_REASON:
         words += f": {model.reason}"
-    return Cell(clip(words, width), _STATE_STYLES.get(model.state, "warn"))
+    calm = model.reason == glyphs.UNLOADED
+    return Cell(clip(words, width), "dim" if calm else _STATE_STYLES.get(model.state, "warn"))
 
 
 def _failures(row: Row, width: int) -> Cell:

@@ -39,7 +39,7 @@ def _pairs(pairs: Iterable[tuple[str, str]]) -> Content:
 
 def head(row: ModelSnapshot, rates: Rates, dependents: Sequence[str]) -> Content:
     """State, reason and figures."""
-    state = f"{glyphs.state_sign(row.state)} {glyphs.state_word(row.state)}"
+    state = f"{glyphs.state_sign(row.state, row.reason)} {glyphs.state_word(row.state)}"
     reason = Content.styled(f": {row.reason}", "$warning") if row.reason else Content("")
     failures = ", ".join(f"{name} {count}" for name, count in row.failures.items() if count)
     facts = [

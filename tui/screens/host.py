@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ..rates import History
     from ..snapshot import Overview
 
-_LABEL = 11
+_LABEL = 12
 _TEXT = 28
 _BAR = {False: 20, True: 36}
 _LONGEST_SPARK = 60

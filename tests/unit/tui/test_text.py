@@ -35,7 +35,7 @@ gpu 1    NVIDIA Demo 48GB  62% busy  memory 19 GB of 48 GB  197 W of 300 W
          57 °C
 
 MODEL         VER STATE          REQ/S     P50     P99  QUEUE   FAIL     MEM
-bert_base       1 ✗ UNAVAILABLE      0       -       -      -      0       -
+bert_base       1 ○ UNAVAILABLE      0       -       -      -      0       -
 bert_base       2 ● READY          120  6.9 ms 27.6 ms      3      0       -
 classify_text   1 ● READY          112  9.7 ms 39.0 ms      0      0       -
 detector        1 ● READY            6 65.5 ms  240 ms      1   1500  412 MB
