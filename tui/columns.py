@@ -90,7 +90,7 @@ def _state(row: Row, width: int) -> Cell:
     words = f"{glyphs.state_sign(model.state, model.reason)} {glyphs.state_word(model.state)}"
     if model.reason and width > len(words) + _LEAST_REASON:
         words += f": {model.reason}"
-    calm = model.reason == glyphs.UNLOADED
+    calm = glyphs.unloaded(model.state, model.reason)
     return Cell(clip(words, width), "dim" if calm else _STATE_STYLES.get(model.state, "warn"))
 
 

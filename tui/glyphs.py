@@ -22,9 +22,6 @@ STATES = {
 }
 """By the state of a model version; the empty state is that of a model that was never loaded."""
 
-UNLOADED = "unloaded"
-"""The reason that a server gives a version that was unloaded on request."""
-
 WORDS = {"": "not loaded"}
 """The words of states that are not words already."""
 
@@ -50,9 +47,14 @@ _PLAIN = {
 _WIDE = "WF"
 
 
+def unloaded(state: str, reason: str) -> bool:
+    """Whether a version was unloaded on request, which is nothing to worry about."""
+    return (state, reason) == ("UNAVAILABLE", "unloaded")
+
+
 def state_sign(state: str, reason: str = "") -> str:
     """The sign of a model's state: a version that was unloaded on request is as calm as one that never was loaded."""
-    return STATES[""] if reason == UNLOADED else STATES.get(state, "◌")
+    return STATES[""] if unloaded(state, reason) else STATES.get(state, "◌")
 
 
 def state_word(state: str) -> str:

@@ -57,4 +57,5 @@ def test_every_state_has_a_sign_and_a_word_of_its_own() -> None:
     assert state_word("READY") == "READY"
     assert state_sign("SOMETHING NEW") not in STATES.values()
     assert state_sign("UNAVAILABLE", "unloaded") == STATES[""]
+    assert state_sign("UNLOADING", "unloaded") == STATES["UNLOADING"]
     assert state_sign("UNAVAILABLE", "Internal: no such file") == STATES["UNAVAILABLE"]
