@@ -28,7 +28,6 @@ class Wanted:
     """What a command was told; empty is nothing. ``key`` is for changes, and is not needed for a server found here."""
 
     url: str = ""
-    http_url: str = ""
     key: str = field(default="", repr=False)
 
 

@@ -80,7 +80,7 @@ def wanted(configuration: Configuration, url: str | None = None) -> Wanted:
     found = configuration.resolve("url", url)
     address = str(found.value or "")
     foreign = found.layer == "project" and loopback_port(address) is None
-    return Wanted(address, configuration.text("http_url"), "" if foreign else control_key(configuration, found.layer))
+    return Wanted(address, "" if foreign else control_key(configuration, found.layer))
 
 
 def control_key(configuration: Configuration, layer: str) -> str:
