@@ -42,6 +42,8 @@ _TABLE: dict[str, _Entry] = {
         ".onnxruntime.backend", "OnnxRuntimeBackend", "onnxruntime", "pip install 'infer-server[cpu]'"
     ),
     "python": _Entry(".python.backend", "PythonBackend"),
+    "repeat": _Entry(".repeat.backend", "RepeatBackend"),
+    "square": _Entry(".square.backend", "SquareBackend"),
     "pytorch": _Entry(".torch.backend", "TorchBackend", "torch", "pip install 'infer-server[torch]'"),
 }
 

@@ -25,7 +25,7 @@ def test_an_unknown_backend_is_refused_with_those_there_are() -> None:
         catalog.backend_class("caffe")
     assert str(caught.value) == (
         "unable to find backend library for backend 'caffe', try specifying runtime on the model configuration. "
-        "Backends here are: identity, onnxruntime, python, pytorch"
+        "Backends here are: identity, onnxruntime, python, pytorch, repeat, square"
     )
 
 

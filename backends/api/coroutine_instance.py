@@ -1,0 +1,91 @@
+"""An instance whose executions are coroutines of the serving loop: for models that wait more than they compute."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from abc import abstractmethod
+from functools import partial
+from typing import TYPE_CHECKING
+
+from .backend import LoopInstance
+from .errors import InferError, Internal
+from .response import InferenceResponse
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
+    from .backend import Batch, Execution
+    from .request import InferenceRequest
+
+_logger = logging.getLogger(__name__)
+
+TURN = 64
+"""Responses that may be sent in one turn of the loop: a long answer gives others theirs in between."""
+
+
+class CoroutineInstance(LoopInstance):
+    """Each request has a coroutine of its own; a decoupled one goes on after the instance took the next batch."""
+
+    def __init__(self, *, decoupled: bool) -> None:
+        """``decoupled``: the instance is held for :meth:`held_s` only, not until every request is answered."""
+        self._decoupled = decoupled
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    @abstractmethod
+    async def respond(self, execution: Execution) -> None:
+        """Send a request's responses, the final one included. An InferError that is raised becomes the final one."""
+
+    def held_s(self, request: InferenceRequest) -> float:  # noqa: ARG002  for instances that override it
+        """Seconds that a request holds the instance, at least."""
+        return 0.0
+
+    async def load(self) -> None:
+        """There is nothing to bring up."""
+
+    def execute(self, batch: Batch, done: Callable[[], None]) -> None:
+        """Answer every request of the batch at once."""
+        batch.compute_start = batch.compute_input_end = time.monotonic_ns()
+        answers = [self._start(self.respond(execution)) for execution in batch.executions]
+        for execution, answer in zip(batch.executions, answers, strict=True):
+            answer.add_done_callback(partial(_answered, execution))
+        self._start(self._hold(batch, answers, done))
+
+    def cancel(self, execution: Execution) -> None:
+        """``respond`` looks at ``execution.cancelled`` between two responses."""
+
+    async def close(self) -> None:
+        """Wait for what is under way."""
+        while self._tasks:
+            await asyncio.wait(self._tasks)
+
+    def _start(self, coroutine: Coroutine[None, None, None]) -> asyncio.Task[None]:
+        task = asyncio.get_running_loop().create_task(coroutine)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    async def _hold(self, batch: Batch, answers: list[asyncio.Task[None]], done: Callable[[], None]) -> None:
+        await asyncio.sleep(max((self.held_s(execution.request) for execution in batch.executions), default=0.0))
+        if not self._decoupled:
+            await asyncio.wait(answers)
+        batch.compute_end = time.monotonic_ns()
+        done()
+
+
+def _answered(execution: Execution, answer: asyncio.Task[None]) -> None:
+    """What ``respond`` raised becomes the final response: nothing leaves without one."""
+    error = answer.exception()
+    if error is None:
+        return
+    if not isinstance(error, InferError):
+        _logger.error("a response could not be made", exc_info=error)
+        error = Internal(f"{type(error).__name__}: {error}")
+    execution.send(InferenceResponse(error=error))
+
+
+async def pace(index: int, seconds: float) -> None:
+    """Wait before the ``index``-th response; without a wait, give the loop a turn now and then."""
+    if seconds > 0 or index % TURN == TURN - 1:
+        await asyncio.sleep(seconds)

@@ -1,0 +1,1 @@
+"""Sends its input as many times as the input says."""
