@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -39,9 +40,18 @@ def find_doors(
     """
     http_url, grpc_url = configuration.text("http_url", http), configuration.text("grpc_url", grpc)
     if http_url:
-        return Doors(http_url, grpc_url or beside(http_url))
+        return Doors(http_url, grpc_url or _neighbour(http_url, registry))
     told = _told(wanted, registry)
     return Doors(told.http, grpc_url or told.grpc)
+
+
+def _neighbour(http_url: str, registry: Registry) -> str:
+    """The gRPC door of the server whose HTTP door this is: as it tells where it runs here, else the port beside."""
+    port = loopback_port(http_url)
+    for record in registry.live() if port is not None else ():
+        if record.http and loopback_port(record.http) == port:
+            return record.grpc or ""
+    return beside(http_url)
 
 
 def _told(wanted: Wanted, registry: Registry) -> Doors:
@@ -58,9 +68,12 @@ def _told(wanted: Wanted, registry: Registry) -> Doors:
 
 
 def beside(url: str) -> str:
-    """The usual gRPC port on the host of a URL."""
-    host = urlsplit(url if "//" in url else f"//{url}").hostname or "127.0.0.1"
-    return f"[{host}]:{_GRPC_PORT}" if ":" in host else f"{host}:{_GRPC_PORT}"
+    """The gRPC port that usually goes with an HTTP port: the next one, as Triton's 8000 and 8001."""
+    parts = urlsplit(url if "//" in url else f"//{url}")
+    host, port = parts.hostname or "127.0.0.1", _GRPC_PORT
+    with suppress(ValueError):  # what is no port is refused where the call is made
+        port = _GRPC_PORT if parts.port is None else parts.port + 1
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def seen_from_here(address: str | None, url: str) -> str:

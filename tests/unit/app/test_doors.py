@@ -41,10 +41,22 @@ def test_flags_win_over_the_configuration(registry: Registry) -> None:
     assert found(registry, http_url="http://a:1", grpc_url="b:2") == Doors("http://a:1", "b:2")
 
 
-def test_an_http_port_alone_has_the_usual_grpc_port_beside_it(registry: Registry) -> None:
-    assert found(registry, http="http://a:9000").grpc == "a:8001"
-    assert beside("[::1]:9") == "[::1]:8001"
-    assert beside("a:9") == "a:8001"
+def test_an_http_port_alone_has_its_grpc_port_beside_it(registry: Registry) -> None:
+    assert found(registry, http="http://a:9000").grpc == "a:9001"
+    assert found(registry, http="127.0.0.1:9000").grpc == "127.0.0.1:9001"
+    assert beside("[::1]:9") == "[::1]:10"
+    assert beside("http://a") == "a:8001"
+    assert beside("http://a:99999") == "a:8001"
+
+
+def test_an_http_port_of_a_server_that_runs_here_has_that_servers_grpc_port(registry: Registry) -> None:
+    with registry.take("other") as registration:
+        registration.publish(Record(name="other", pid=1, http="127.0.0.1:81", grpc="127.0.0.1:7"))
+        assert found(registry, http="http://localhost:81").grpc == "127.0.0.1:7"
+        assert found(registry, http="http://127.0.0.1:80").grpc == "127.0.0.1:81"
+        assert found(registry, http="http://far:81").grpc == "far:82"
+        registration.publish(Record(name="other", pid=1, http="127.0.0.1:81"))
+        assert found(registry, http="http://localhost:81").grpc == ""
 
 
 def test_the_server_that_runs_here_tells_its_doors(registry: Registry) -> None:
