@@ -32,6 +32,8 @@ class CoroutineInstance(LoopInstance):
         """``decoupled``: the instance is held for :meth:`held_s` only, not until every request is answered."""
         self._decoupled = decoupled
         self._tasks: set[asyncio.Task[None]] = set()
+        self._waits: dict[int, asyncio.Future[None]] = {}
+        self._closing = False
 
     @abstractmethod
     async def respond(self, execution: Execution) -> None:
@@ -53,12 +55,35 @@ class CoroutineInstance(LoopInstance):
         self._start(self._hold(batch, answers, done))
 
     def cancel(self, execution: Execution) -> None:
-        """``respond`` looks at ``execution.cancelled`` between two responses."""
+        """What waits in :meth:`pace` waits no longer."""
+        _wake(self._waits.get(id(execution)))
 
     async def close(self) -> None:
-        """Wait for what is under way."""
+        """End what is under way: nobody waits for it any more."""
+        self._closing = True
+        for wait in tuple(self._waits.values()):
+            _wake(wait)
         while self._tasks:
             await asyncio.wait(self._tasks)
+
+    async def pace(self, execution: Execution, index: int, seconds: float) -> bool:
+        """Wait before the ``index``-th response; whether to go on, which a cancelled request does not.
+
+        Without a wait the loop gets a turn now and then.
+        """
+        if seconds > 0:
+            await self._wait(execution, seconds)
+        elif index % TURN == TURN - 1:
+            await asyncio.sleep(0)
+        return not (execution.cancelled or self._closing)
+
+    async def _wait(self, whose: object, seconds: float) -> None:
+        """Let time go by, until :func:`_wake` or the end of the instance."""
+        if self._closing:
+            return
+        wait = self._waits[id(whose)] = asyncio.get_running_loop().create_future()
+        await asyncio.wait([wait], timeout=seconds)
+        del self._waits[id(whose)]
 
     def _start(self, coroutine: Coroutine[None, None, None]) -> asyncio.Task[None]:
         task = asyncio.get_running_loop().create_task(coroutine)
@@ -67,7 +92,9 @@ class CoroutineInstance(LoopInstance):
         return task
 
     async def _hold(self, batch: Batch, answers: list[asyncio.Task[None]], done: Callable[[], None]) -> None:
-        await asyncio.sleep(max((self.held_s(execution.request) for execution in batch.executions), default=0.0))
+        held_s = max((self.held_s(execution.request) for execution in batch.executions), default=0.0)
+        if held_s > 0:
+            await self._wait(batch, held_s)
         if not self._decoupled:
             await asyncio.wait(answers)
         batch.compute_end = time.monotonic_ns()
@@ -85,7 +112,6 @@ def _answered(execution: Execution, answer: asyncio.Task[None]) -> None:
     execution.send(InferenceResponse(error=error))
 
 
-async def pace(index: int, seconds: float) -> None:
-    """Wait before the ``index``-th response; without a wait, give the loop a turn now and then."""
-    if seconds > 0 or index % TURN == TURN - 1:
-        await asyncio.sleep(seconds)
+def _wake(wait: asyncio.Future[None] | None) -> None:
+    if wait is not None and not wait.done():
+        wait.set_result(None)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from ..api.backend import Backend, Model
-from ..api.coroutine_instance import CoroutineInstance, pace
+from ..api.coroutine_instance import CoroutineInstance
 from ..api.datatypes import Datatype
 from ..api.errors import InvalidArgument
 from ..api.response import InferenceResponse
@@ -76,8 +76,7 @@ class RepeatInstance(CoroutineInstance):
                 "set model_transaction_policy { decoupled: true }"
             )
         for index, (value, delay) in enumerate(zip(values, delays, strict=True)):
-            await pace(index, delay * _MS)
-            if execution.cancelled:
+            if not await self.pace(execution, index, delay * _MS):
                 break
             execution.send(_response(request, value, index, final=not self._decoupled))
             if not self._decoupled:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from ..api.backend import Backend, Model
-from ..api.coroutine_instance import CoroutineInstance, pace
+from ..api.coroutine_instance import CoroutineInstance
 from ..api.datatypes import Datatype
 from ..api.errors import InvalidArgument, Unavailable
 from ..api.response import InferenceResponse
@@ -69,8 +69,7 @@ class SquareInstance(CoroutineInstance):
         model = self._model
         count = int(execution.request.inputs["IN"].as_numpy().item())
         for index in range(count):
-            await pace(index, model.delay_s)
-            if execution.cancelled:
+            if not await self.pace(execution, index, model.delay_s):
                 await asyncio.sleep(model.cancel_delay_s)
                 break
             execution.send(self._response(count, left=count - index))

@@ -32,6 +32,7 @@ class Execution:
     request: InferenceRequest
     patience: int = 1_000_000
     responses: list[InferenceResponse] = field(default_factory=list)
+    ended: asyncio.Event = field(default_factory=asyncio.Event)
 
     @property
     def cancelled(self) -> bool:
@@ -40,6 +41,8 @@ class Execution:
     def send(self, response: InferenceResponse) -> None:
         assert not (self.responses and self.responses[-1].final), "a response after the final one"
         self.responses.append(response)
+        if response.final:
+            self.ended.set()
 
 
 def config(
@@ -87,6 +90,8 @@ async def execute(made: Any, *executions: Execution) -> Batch:
     batch = Batch(executions, len(executions))
     made.execute(batch, done.set)
     await done.wait()
+    for execution in executions:
+        await execution.ended.wait()
     await made.close()
     return batch
 
@@ -122,7 +127,12 @@ async def test_a_slow_request_is_answered_after_the_instance_took_the_next(tmp_p
     free = asyncio.Event()
     made.execute(Batch([slow], 1), free.set)
     await free.wait()
-    await execute(made, quick)
+    quick_free = asyncio.Event()
+    made.execute(Batch([quick], 1), quick_free.set)
+    await quick.ended.wait()
+    assert not slow.responses
+    await slow.ended.wait()
+    await made.close()
     assert numbers(quick.responses[0]) == (2, 0)
     assert numbers(slow.responses[0]) == (1, 0)
 
@@ -131,7 +141,14 @@ async def test_wait_holds_the_instance_and_not_the_responses(tmp_path: Path) -> 
     made = await instance(tmp_path, config())
     execution = Execution(request([1], wait=50))
     held: list[int] = []
-    made.execute(Batch([execution], 1), lambda: held.append(len(execution.responses)))
+    free = asyncio.Event()
+
+    def done() -> None:
+        held.append(len(execution.responses))
+        free.set()
+
+    made.execute(Batch([execution], 1), done)
+    await free.wait()
     await made.close()
     assert held == [2]
 
@@ -142,12 +159,42 @@ async def test_a_client_that_has_gone_away_ends_it(tmp_path: Path) -> None:
     assert [response.final for response in execution.responses] == [False, False, False, True]
 
 
+@pytest.mark.parametrize("ending", ["cancel", "close"])
+async def test_nobody_waits_for_a_delay_that_nobody_wants_any_more(tmp_path: Path, ending: str) -> None:
+    made = await instance(tmp_path, config())
+    execution = Execution(request([1], [3_600_000]))
+    free = asyncio.Event()
+    made.execute(Batch([execution], 1), free.set)
+    await free.wait()
+    if ending == "cancel":
+        execution.patience = 0
+        made.cancel(execution)
+        made.cancel(execution)
+        await execution.ended.wait()
+    await made.close()
+    (only,) = execution.responses
+    assert only.is_empty
+    assert only.final
+
+
+async def test_an_instance_that_is_held_lets_go_when_it_is_closed(tmp_path: Path) -> None:
+    made = await instance(tmp_path, config())
+    execution = Execution(request([1], wait=3_600_000))
+    free = asyncio.Event()
+    made.execute(Batch([execution], 1), free.set)
+    await execution.ended.wait()
+    assert not free.is_set()
+    await made.close()
+    assert free.is_set()
+
+
 async def test_others_get_their_turn_during_a_long_answer(tmp_path: Path) -> None:
     made = await instance(tmp_path, config())
     long, short = Execution(request(list(range(10_000)))), Execution(request([5]))
     sent_before: list[int] = []
     made.execute(Batch([long], 1), lambda: None)
     made.execute(Batch([short], 1), lambda: sent_before.append(len(long.responses)))
+    await long.ended.wait()
     await made.close()
     assert len(short.responses) == 2
     assert sent_before[0] < 1000

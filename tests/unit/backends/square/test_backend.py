@@ -30,6 +30,7 @@ class Execution:
     request: InferenceRequest
     patience: int = 1_000_000
     responses: list[InferenceResponse] = field(default_factory=list)
+    ended: asyncio.Event = field(default_factory=asyncio.Event)
 
     @property
     def cancelled(self) -> bool:
@@ -38,6 +39,8 @@ class Execution:
     def send(self, response: InferenceResponse) -> None:
         assert not (self.responses and self.responses[-1].final), "a response after the final one"
         self.responses.append(response)
+        if response.final:
+            self.ended.set()
 
 
 def tensor(name: str, data_type: str = "TYPE_INT32", dims: tuple[int, ...] = (1,)) -> dict[str, Any]:
@@ -72,6 +75,7 @@ async def answered(made: Any, value: int, patience: int = 1_000_000) -> list[Inf
         InferenceRequest("m", {"IN": Tensor.from_numpy(np.array([value], np.int32))}), patience=patience
     )
     made.execute(Batch([execution], 1), lambda: None)
+    await execution.ended.wait()
     await made.close()
     return execution.responses
 
