@@ -226,7 +226,9 @@ class Registry:
 def _try_to_take(folder: Path) -> Registration | None:
     """The lock of a folder, made where it is missing; None where somebody else holds it or has just moved it away."""
     try:
-        folder.mkdir(mode=0o700, exist_ok=True)
+        # Not exist_ok: pathlib looks twice for it, and the folder may be moved away in between.
+        with suppress(FileExistsError):
+            folder.mkdir(mode=0o700)
         descriptor = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     except FileNotFoundError:
         return None
