@@ -1,5 +1,6 @@
 # make up      install into .venv and start the server on the samples
 # make test    install what the tests need and run them
+# make test-slow  those that run whole lives of servers and terminals
 # make lint    style, types, and the one direction of imports
 # make bench   measure against a real Triton (benchmarks/README.md)
 # make soak    200 streams and 500 clients that come and go for a minute: nothing leaks, counters add up
@@ -24,7 +25,7 @@ EXTRA := $(if $(shell command -v nvidia-smi >/dev/null 2>&1 && nvidia-smi -L 2>/
 # magika asks for onnxruntime by that name; beside onnxruntime-gpu it would overwrite the GPU providers.
 ONE_ONNXRUNTIME = $(PIP) uninstall --yes onnxruntime && $(PIP) install --force-reinstall --no-deps onnxruntime-gpu
 
-.PHONY: up test lint bench soak build zipapp binary docker pictures locks clean install install-dev
+.PHONY: up test test-slow lint bench soak build zipapp binary docker pictures locks clean install install-dev
 
 install: $(VENV)/.installed
 install-dev: $(VENV)/.installed-dev
@@ -33,7 +34,10 @@ up: $(VENV)/.installed
 	$(BIN)/infer up --model-repository model_repository $(ARGS)
 
 test: $(VENV)/.installed-dev
-	$(BIN)/python -m pytest $(ARGS)
+	$(BIN)/python -m pytest -m "not slow" $(ARGS)
+
+test-slow: $(VENV)/.installed-dev
+	$(BIN)/python -m pytest -m slow $(ARGS)
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .

@@ -87,10 +87,11 @@ def outcome(words: list[str]) -> int:
         return _fail(error)
     except typer.TyperException as error:
         return _fail(usage_failure(error))
-    except BrokenPipeError:
-        # Who read the output has had enough. The interpreter would complain once more when it flushes at its end.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return ExitCode.OK
+    except (BrokenPipeError, SystemExit) as error:
+        # The command line library ends the process itself where a command writes into a closed pipe.
+        if isinstance(error, SystemExit) and not isinstance(error.__context__, BrokenPipeError):
+            raise
+        return _nobody_reads()
     except (KeyboardInterrupt, typer.Abort):
         return ExitCode.INTERRUPTED
     except Exception as error:
@@ -103,6 +104,12 @@ def outcome(words: list[str]) -> int:
                 f"see where: infer {_DEBUG} {shlex.join(words)}",
             )
         )
+
+
+def _nobody_reads() -> int:
+    """Who read the output has had enough. The interpreter would complain once more when it flushes at its end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return ExitCode.OK
 
 
 def _fail(failure: Failure) -> int:

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
     from conftest import ServerProcess, StartServer
 
+pytestmark = pytest.mark.slow
+
 CONFIG = """
 backend: "python"
 input [{ name: "SECONDS" data_type: TYPE_FP32 dims: [1] }]

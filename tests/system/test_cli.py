@@ -264,6 +264,17 @@ def test_a_reader_that_goes_away_early_is_no_failure(samples: ServerProcess, com
     assert (done.returncode, done.stdout, done.stderr) == (0, "{", "")
 
 
+@pytest.mark.parametrize("buffering", ["", "1"], ids=["at the end", "while it prints"])
+def test_an_output_that_nobody_reads_is_no_failure(samples: ServerProcess, command: list[str], buffering: str) -> None:
+    read, write = os.pipe()
+    os.close(read)
+    words = [*command, "model", "config", "simple", "--url", samples.operator]
+    environment = {**os.environ, "PYTHONUNBUFFERED": buffering}
+    with os.fdopen(write, "wb") as nobody:
+        done = subprocess.run(words, stdout=nobody, stderr=subprocess.PIPE, timeout=30, check=False, env=environment)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
 @pytest.mark.parametrize(("words", "offered"), [("infer model load si", "simple"), ("infer ca", "call")])
 def test_a_shell_is_offered_commands_and_live_model_names(
     samples: ServerProcess, command: list[str], words: str, offered: str

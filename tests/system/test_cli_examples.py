@@ -24,6 +24,8 @@ from infer.app.registry import Registry
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parents[2]
 LIMIT_S = 60
 PORTS = "--http-address=127.0.0.1 --http-port=0 --grpc-address=127.0.0.1 --grpc-port=0 --metrics-port=0"

@@ -12,7 +12,10 @@ if TYPE_CHECKING:
 
     from tests.system.conftest import Terminal
 
-pytestmark = pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed here")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed here"),
+]
 
 INFER_UP = "infer up --http-address=127.0.0.1 --http-port=0 --grpc-port=0 --metrics-port=0"
 ALL_READY = r"● ready +5/5 ready"

@@ -28,6 +28,8 @@ from infer.app.registry import Record, Registry
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+pytestmark = pytest.mark.slow
+
 COMMAND = str(Path(sys.executable).parent / "infer")
 LIMIT_S = 60
 PORTS = ["--http-address=127.0.0.1", "--http-port=0", "--grpc-port=0", "--metrics-port=0"]

@@ -15,7 +15,10 @@ if TYPE_CHECKING:
 
     from tests.system.conftest import Terminal
 
-pytestmark = pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed here")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed here"),
+]
 
 LIMIT_S = 30
 INFER_UP = "infer up --foreground --http-address=127.0.0.1 --http-port=0 --grpc-port=0 --metrics-port=0"
