@@ -1,6 +1,6 @@
 # make up      install into .venv and start the server on the samples
 # make test    install what the tests need and run them
-# make test-slow  those that run whole lives of servers and terminals
+# make test-slow  those that take seconds each: whole lives of servers and terminals, pictures, compilers
 # make lint    style, types, and the one direction of imports
 # make bench   measure against a real Triton (benchmarks/README.md)
 # make soak    200 streams and 500 clients that come and go for a minute: nothing leaks, counters add up

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
     from tests.conftest import ServerProcess, StartServer
 
+pytestmark = pytest.mark.slow
+
 SUMS = "[[ 0  2  4  6  8 10 12 14 16 18 20 22 24 26 28 30]]"
 SUMS_WITH_ONES = "[[ 1  2  3  4  5  6  7  8  9 10 11 12 13 14 15 16]]"
 

@@ -12,6 +12,8 @@ import torch
 if TYPE_CHECKING:
     from pathlib import Path
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a GPU: run benchmarks/gpu/check.py")
 def test_without_a_gpu_the_check_ends_with_a_sentence_and_a_status_of_its_own(root: Path) -> None:

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
     from infer.tui.snapshot import Overview
 
+pytestmark = pytest.mark.slow
+
 START = 1_800_000_000.0
 PICTURES = 90
 

@@ -9,8 +9,12 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
+import pytest
+
 if TYPE_CHECKING:
     from pathlib import Path
+
+pytestmark = pytest.mark.slow
 
 
 def test_pictures_and_screens_are_drawn_as_they_were(root: Path) -> None:

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
     from tests.conftest import ServerProcess
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def server(start_module_server: Any, root: Path) -> ServerProcess:
