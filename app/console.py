@@ -9,6 +9,7 @@ import math
 import shlex
 from typing import TYPE_CHECKING, Any
 
+from ..server.addresses import WILDCARDS, host_and_port
 from ..tui.curl import infer_command
 
 if TYPE_CHECKING:
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from ..server.lifecycle.signature import ModelSignature
     from ..server.lifecycle.states import IndexEntry
 
-_WILDCARDS = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}  # noqa: S104  compared with, not bound
 _SAMPLE = "simple"
 _MOST_ELEMENTS = 256
 """An example with more numbers is no example; a model with larger inputs is not offered."""
@@ -44,13 +44,6 @@ def model_table(index: Iterable[IndexEntry]) -> str:
     """The table of models, versions, states and reasons."""
     rows = [(entry.name, entry.version or "-", entry.state or "not loaded", entry.reason) for entry in index]
     return table(("MODEL", "VERSION", "STATE", "REASON"), rows) if rows else "No models."
-
-
-def host_and_port(address: tuple[str, int]) -> str:
-    """``host:port`` that reaches a listening address from this machine."""
-    host, port = address
-    host = _WILDCARDS.get(host, host)
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def base_url(address: tuple[str, int]) -> str:
@@ -81,7 +74,7 @@ def start_page(
 
 
 def _everywhere(address: tuple[str, int]) -> str:
-    return "  (on every network interface)" if address[0] in _WILDCARDS else ""
+    return "  (on every network interface)" if address[0] in WILDCARDS else ""
 
 
 def example_command(url: str, signatures: Mapping[str, ModelSignature]) -> str:

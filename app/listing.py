@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from .. import __version__
-from .console import host_and_port
+from ..server.addresses import host_and_port
 from .failures import CommandError
 from .registry import NameTaken, Record, Registry
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ..server.addresses import WILDCARDS
 from .arguments import Arguments, BadOption, parse
 from .control_key import control_key
 from .flags import BY_NAME
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 _DEFAULTS = Arguments({})
-_WILDCARDS = ("0.0.0.0", "::", "")  # noqa: S104  compared with, not bound
 _ALL = "*"
 
 
@@ -207,7 +207,7 @@ def _check_ports(settings: ServerSettings) -> None:
     listening = [service for service in services if service[1] and service[3]]
     for first, second in itertools.combinations(listening, 2):
         addresses = {first[2], second[2]}
-        if first[3] == second[3] and (len(addresses) == 1 or addresses & set(_WILDCARDS)):
+        if first[3] == second[3] and (len(addresses) == 1 or addresses & set(WILDCARDS)):
             msg = (
                 f"{first[0]} and {second[0]} are both to listen on {first[2]}:{first[3]}. "
                 f"Give one another port: {first[4]} or {second[4]}."

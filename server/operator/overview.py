@@ -12,6 +12,7 @@ import time
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from ..addresses import host_and_port
 from ..observe.host import resident_bytes
 from .model_rows import ModelRows
 from .reply import send
@@ -29,8 +30,6 @@ if TYPE_CHECKING:
 
 SCHEMA: Final = 1
 """The document's version: raised when a field changes its meaning, not when one is added."""
-
-_WILDCARDS: Final = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}  # noqa: S104  compared with, not bound
 
 Address = tuple[str, int]
 
@@ -126,7 +125,4 @@ def document(
 
 def reachable(address: Address | None) -> str | None:
     """``host:port`` that reaches a door from this machine."""
-    if address is None:
-        return None
-    host = _WILDCARDS.get(address[0], address[0])
-    return f"[{host}]:{address[1]}" if ":" in host else f"{host}:{address[1]}"
+    return None if address is None else host_and_port(address)
