@@ -133,6 +133,10 @@ FLAGS: tuple[Flag, ...] = (
          "Models that are read in at the same time.", acted=True, minimum=1),
     Flag("model-load-retry-count", Kind.INT, 0, Group.REPOSITORY,
          "Further tries for a version that fails to load.", acted=True, minimum=0),
+    Flag("model-load-timeout", Kind.FLOAT, 0.0, Group.REPOSITORY,
+         "Seconds that each step of a load in a worker process may take: making its environment, auto_complete_config, "
+         "bringing up an instance. The reason names the phase that hung; 0 is no limit.",
+         acted=True, minimum=0, ours=True),
     Flag("model-namespacing", Kind.BOOL, False, Group.REPOSITORY, "Allow one model name in several repositories."),
     Flag("enable-peer-access", Kind.BOOL, True, Group.REPOSITORY, "Let GPUs read each other's memory."),
     # HTTP
@@ -228,7 +232,8 @@ FLAGS: tuple[Flag, ...] = (
          "SETTING=VALUE or MODE,SETTING=VALUE for traces. Several may be given.", repeatable=True),
     # Backend
     Flag("backend-directory", Kind.TEXT, "/opt/tritonserver/backends", Group.BACKEND,
-         "Where Triton finds backend libraries; ours come with the package."),
+         "Folder of Python-based backends: NAME/model.py serves the models whose backend is NAME. Ours come with the "
+         "package.", acted=True),
     Flag("backend-config", Kind.TEXT, "", Group.BACKEND,
          "BACKEND,KEY=VALUE, or KEY=VALUE for every backend. Several may be given.", acted=True, repeatable=True),
     # Repository Agent

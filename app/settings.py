@@ -40,6 +40,7 @@ class ServerSettings:
     model_config_name: str = _DEFAULTS.text("model-config-name")
     model_load_thread_count: int = _DEFAULTS.integer("model-load-thread-count")
     model_load_retry_count: int = _DEFAULTS.integer("model-load-retry-count")
+    model_load_timeout: float = _DEFAULTS.number("model-load-timeout")
     auto_complete_config: bool = not _DEFAULTS.boolean("disable-auto-complete-config")
     exit_on_error: bool = _DEFAULTS.boolean("exit-on-error")
     skip_missing_backends: bool = _DEFAULTS.boolean("skip-missing-backends")
@@ -95,6 +96,7 @@ class ServerSettings:
     log_file: str = _DEFAULTS.text("log-file")
     log_file_max_size: int = _DEFAULTS.integer("log-file-max-size")
     log_file_count: int = _DEFAULTS.integer("log-file-count")
+    backend_directory: Path = Path(_DEFAULTS.text("backend-directory"))
     backend_config: Mapping[str, Mapping[str, str]] = field(default_factory=dict[str, "Mapping[str, str]"])
     notices: tuple[str, ...] = ()
 
@@ -120,6 +122,7 @@ def from_arguments(given: Arguments) -> ServerSettings:
         model_config_name=given.text("model-config-name"),
         model_load_thread_count=given.integer("model-load-thread-count"),
         model_load_retry_count=given.integer("model-load-retry-count"),
+        model_load_timeout=given.number("model-load-timeout"),
         auto_complete_config=_auto_complete(given),
         exit_on_error=given.boolean("exit-on-error"),
         skip_missing_backends=given.boolean("skip-missing-backends"),
@@ -171,6 +174,7 @@ def from_arguments(given: Arguments) -> ServerSettings:
         log_file=given.text("log-file"),
         log_file_max_size=given.integer("log-file-max-size"),
         log_file_count=given.integer("log-file-count"),
+        backend_directory=Path(given.text("backend-directory")),
         backend_config=_backend_config(given.texts("backend-config")),
         notices=_notices(given),
     )

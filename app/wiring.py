@@ -160,6 +160,8 @@ def _engine_settings(settings: ServerSettings) -> EngineSettings:
         backend_options=settings.backend_config,
         worker_command=helper_command("_zygote"),
         remote_control=settings.allow_remote_control,
+        backend_directory=settings.backend_directory,
+        load_timeout_s=settings.model_load_timeout,
     )
 
 

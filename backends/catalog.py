@@ -48,6 +48,11 @@ _TABLE: dict[str, _Entry] = {
 }
 
 
+def is_ours(name: str) -> bool:
+    """Whether a name is in the table."""
+    return name in _TABLE
+
+
 def backend_class(name: str) -> type[Backend]:
     """The class of a backend, imported now.
 

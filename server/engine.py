@@ -20,6 +20,7 @@ from .lifecycle.states import ModelState
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from pathlib import Path
 
     from ..backends.api.request import InferenceRequest
     from ..backends.api.response import InferenceResponse
@@ -58,6 +59,7 @@ class EngineSettings:
 
     ``control_mode`` is none or explicit. ``startup_models`` are those to load in explicit mode, ``*`` for all.
     ``backend_options`` maps a backend to its settings, "" for all. ``worker_command`` becomes a worker zygote.
+    ``backend_directory`` holds Python-based backends. ``load_timeout_s`` bounds each step of a load in a worker.
     ``remote_control``: whether clients' doors may load and unload at all.
     """
 
@@ -70,6 +72,8 @@ class EngineSettings:
     backend_options: Mapping[str, Mapping[str, str]] | None = None
     worker_command: tuple[str, ...] = ()
     remote_control: bool = True
+    backend_directory: Path | None = None
+    load_timeout_s: float = 0.0
 
 
 class Engine:
@@ -95,6 +99,8 @@ class Engine:
             _Caller(self),
             options=settings.backend_options or {},
             worker_command=settings.worker_command,
+            directory=settings.backend_directory,
+            load_timeout_s=settings.load_timeout_s,
         )
         self._loader = Loader(self._table, settings.loader, self._backends, loop, self._run_blocking)
 

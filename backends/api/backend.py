@@ -67,7 +67,7 @@ class BackendContext:
 
     ``options`` are the ``--backend-config`` settings for it, the global ones merged in. ``worker_command`` is the
     command line that becomes a worker zygote (a descriptor number is appended). ``load_program`` lets a backend serve
-    a model by a Python program of its own.
+    a model by a Python program of its own. ``load_timeout_s`` bounds each step of a load in a worker, 0 for no limit.
     """
 
     loop: asyncio.AbstractEventLoop
@@ -76,6 +76,7 @@ class BackendContext:
     options: Mapping[str, str] = field(default_factory=dict[str, str])
     worker_command: tuple[str, ...] = ()
     load_program: LoadProgram = no_programs
+    load_timeout_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

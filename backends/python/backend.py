@@ -2,77 +2,74 @@
 
 from __future__ import annotations
 
-import copy
 import json
 import logging
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from ..api.backend import Backend, BackendContext, InstanceSpec, Model, ModelFiles
-from ..api.errors import Internal, InvalidArgument, LoadFailed
-from ..api.model_config import ModelConfig
+from ..api.errors import LoadFailed
+from . import options
+from .completion import ask_model, merge_completed
+from .environments import reference
+from .environments.keeper import Environments
 from .instance import PythonInstance, WorkerSetup
-from .process import Zygote
-from .restart import RestartPolicy
+from .programs import OWN, Program, ProgramBackend
+from .waiting import Waiting
 from .worker import frames
-from .worker.frames import Frame, Kind
+from .zygotes import Spawner, Zygotes
 
 if TYPE_CHECKING:
-    import asyncio
-    from pathlib import Path
-
-    from .channel import Channel
+    from ..api.model_config import ModelConfig
+    from .environments.environment import Environment
+    from .process import Zygote
 
 logger = logging.getLogger(__name__)
 
-_SCHEDULERS = ("dynamic_batching", "sequence_batching", "ensemble_scheduling")
-
 
 class PythonBackend(Backend):
-    """Workers forked from one zygote.
-
-    Option: ``stub-timeout-seconds``, how long finalize may take (30).
-    """
+    """Workers forked from one zygote, or from one an execution environment. ``options`` says what may be set."""
 
     name: ClassVar[str] = "python"
     default_model_filename: ClassVar[str] = "model.py"
 
-    restart_policy: RestartPolicy = RestartPolicy()
-
     def __init__(self, context: BackendContext) -> None:
         super().__init__(context)
-        self.zygote = Zygote(context)
-        self.finalize_timeout = _seconds(context, "stub-timeout-seconds", 30.0)
+        self.options = options.read(context.options)
+        self.restart_policy = self.options.restart
+        self.zygotes = Zygotes(context)
+        self.environments = Environments(context.run_blocking, self.zygotes.retire)
+
+    @property
+    def zygote(self) -> Zygote:
+        """The zygote of the server's own interpreter."""
+        return self.zygotes.own
 
     async def stop(self) -> None:
-        """End the zygote."""
-        await self.zygote.stop()
+        """End the zygotes and remove what was unpacked."""
+        await self.zygotes.stop()
+        await self.environments.stop()
 
     async def auto_complete(self, config: ModelConfig, files: ModelFiles) -> ModelConfig:
         """Ask the model's ``auto_complete_config`` in a worker that is thrown away afterwards."""
+        return await self.complete_by(OWN, config, files)
+
+    async def complete_by(self, program: Program, config: ModelConfig, files: ModelFiles) -> ModelConfig:
+        """The same of any program."""
         args = {"model_config": json.dumps(config.document), "model_name": config.name}
-        hello = self._hello(config, files, "auto_complete", args)
+        hello = self._hello(config, files, "auto_complete", args, program)
         labels = {"model": config.name, "version": files.version, "instance": ""}
-        worker = await self.zygote.spawn(f"{config.name}_autocomplete", labels)
-        answer: asyncio.Future[dict[str, Any]] = self.context.loop.create_future()
-
-        def take(frame: Frame, _: Channel) -> None:
-            if frame.kind == Kind.STATE and not answer.done():
-                answer.set_result(json.loads(frame.payload))
-
-        def died(reason: str) -> None:
-            if not answer.done():
-                answer.set_exception(LoadFailed(reason))
-
-        worker.on_frame, worker.on_death = take, died
-        worker.channel.send(frames.pack_json(Kind.HELLO, 0, hello))
-        try:
-            state = await answer
-        finally:
-            worker.kill("its work is done")
-            await worker.gone.wait()
-        if state["state"] != "CONFIG":
-            raise LoadFailed(state["reason"])
-        return merge_completed(config, state["document"])
+        limit = options.memory_limit(config, self.options.memory_limit)
+        who = f"model '{config.name}' version {files.version}"
+        async with Waiting(who, self.context.load_timeout_s, labels) as waiting:
+            environment = await self._environment(program, config, files, waiting)
+            try:
+                spawner = Spawner(self.zygotes, environment, limit)
+                completed = await ask_model(spawner, config.name, hello, labels, waiting)
+            finally:
+                if environment is not None:
+                    await self.environments.release(environment)
+        return merge_completed(config, completed)
 
     async def load(self, config: ModelConfig, files: ModelFiles) -> Model:
         """Check that the file is there; the workers import it."""
@@ -80,6 +77,21 @@ class PythonBackend(Backend):
         if not await self.context.run_blocking(path.is_file):
             msg = f"Python model file not found in '{path}'"
             raise LoadFailed(msg)
+        return await self.load_by(OWN, config, files)
+
+    async def load_program(self, config: ModelConfig, files: ModelFiles, program: Path) -> Model:
+        """The port ``BackendContext.load_program``: a model whose code is another backend's."""
+        return await self.load_by(Program(str(program)), config, files)
+
+    def serve_programs(self, folder: Path) -> Backend:
+        """The backend whose programs lie in a folder of the backend directory."""
+        return ProgramBackend(self.context, self, folder)
+
+    async def load_by(self, program: Program, config: ModelConfig, files: ModelFiles) -> Model:
+        """A model that is executed by a program. Raises LoadFailed or InvalidArgument."""
+        options.check_parameters(config)
+        limit = options.memory_limit(config, self.options.memory_limit)
+        labels = {"model": config.name, "version": files.version, "instance": ""}
         if config.batch_inputs or config.batch_outputs:
             # As with Triton, whose Python models get each request as it is and so have nothing to divide.
             logger.warning(
@@ -88,16 +100,29 @@ class PythonBackend(Backend):
                 config.name,
                 extra={"model": config.name, "version": files.version},
             )
-        return PythonModel(self, config, files)
+        who = f"model '{config.name}' version {files.version}"
+        async with Waiting(who, self.context.load_timeout_s, labels) as waiting:
+            environment = await self._environment(program, config, files, waiting)
+        return PythonModel(self, config, files, program, environment=environment, memory_limit=limit)
 
-    async def load_program(self, config: ModelConfig, files: ModelFiles, program: Path) -> Model:
-        """The port ``BackendContext.load_program``: a model whose code is another backend's."""
-        return PythonModel(self, config, files, str(program))
+    async def _environment(
+        self, program: Program, config: ModelConfig, files: ModelFiles, waiting: Waiting
+    ) -> Environment | None:
+        """The execution environment of a model, None for the server's own. Raises LoadFailed or InvalidArgument."""
+        path = reference.environment_path(config, files)
+        if path is None and program.bare:
+            path = await self.context.run_blocking(reference.packed_beside, Path(program.path))
+        if path is None:
+            return None
+        await self.context.run_blocking(reference.check_there, path, config.name)
+        labels = {"model": config.name, "version": files.version, "instance": ""}
+        return await self.environments.acquire(path, waiting, labels)
 
     def worker_setup(
-        self, config: ModelConfig, files: ModelFiles, spec: InstanceSpec, program: str = ""
+        self, config: ModelConfig, files: ModelFiles, spec: InstanceSpec, program: Program = OWN
     ) -> WorkerSetup:
-        """What the worker of one instance is told; ``program`` is run in place of the model's own file."""
+        """What the worker of one instance is told. Raises InvalidArgument for a name that it cannot have."""
+        options.check_instance_name(spec.name)
         args = {
             "model_config": json.dumps(config.document),
             "model_instance_kind": spec.kind.value.removeprefix("KIND_"),
@@ -112,12 +137,13 @@ class PythonBackend(Backend):
             hello=self._hello(config, files, "serve", args, program),
             labels={"model": config.name, "version": files.version, "instance": spec.name},
             decoupled=config.decoupled,
-            finalize_timeout=self.finalize_timeout,
+            finalize_timeout=self.options.finalize_timeout,
+            load_timeout=self.context.load_timeout_s,
             restart=self.restart_policy,
         )
 
     def _hello(
-        self, config: ModelConfig, files: ModelFiles, mode: str, args: dict[str, str], program: str = ""
+        self, config: ModelConfig, files: ModelFiles, mode: str, args: dict[str, str], program: Program
     ) -> dict[str, Any]:
         path = files.version_dir.absolute() / (config.default_model_filename or self.default_model_filename)
         return {
@@ -125,7 +151,8 @@ class PythonBackend(Backend):
             "mode": mode,
             "model_path": str(path),
             "model_dir": str(files.model_dir.absolute()),
-            "program": program,
+            "program": program.path,
+            "bare": program.bare,
             "args": args,
             "decoupled": config.decoupled,
             "outputs": [spec.name for spec in config.outputs],
@@ -133,61 +160,32 @@ class PythonBackend(Backend):
 
 
 class PythonModel(Model):
-    """One version of a Python model; ``program`` is the file that executes it, "" for its own."""
+    """One version of a Python model: which program executes it, in which environment, within how much memory."""
 
-    def __init__(self, backend: PythonBackend, config: ModelConfig, files: ModelFiles, program: str = "") -> None:
+    def __init__(  # noqa: PLR0913  a record of what the backend found out
+        self,
+        backend: PythonBackend,
+        config: ModelConfig,
+        files: ModelFiles,
+        program: Program = OWN,
+        *,
+        environment: Environment | None = None,
+        memory_limit: int = 0,
+    ) -> None:
         self.config = config
         self._backend = backend
         self._files = files
         self._program = program
+        self._environment = environment
+        self._spawner = Spawner(backend.zygotes, environment, memory_limit)
 
     def create_instance(self, spec: InstanceSpec) -> PythonInstance:
         """An instance; its worker is spawned by its ``load``."""
         setup = self._backend.worker_setup(self.config, self._files, spec, self._program)
-        return PythonInstance(self._backend.context, self._backend.zygote, setup)
+        return PythonInstance(self._backend.context, self._spawner, setup)
 
-
-def merge_completed(config: ModelConfig, completed: dict[str, Any]) -> ModelConfig:
-    """The configuration with what counts of a model's answer: batch size, inputs, outputs, decoupled, scheduler.
-
-    Raises Internal where the answer changes the kind of scheduler, InvalidArgument where it is not a configuration.
-    """
-    document = copy.deepcopy(config.document)
-    for key in ("max_batch_size", "input", "output"):
-        if key in completed:
-            document[key] = completed[key]
-    if "model_transaction_policy" in completed:
-        document["model_transaction_policy"] = completed["model_transaction_policy"]
-    had = next((key for key in _SCHEDULERS if key in document), "")
-    has = next((key for key in _SCHEDULERS if key in completed), "")
-    if had and has and had != has:
-        msg = (
-            f"auto_complete_config of model '{config.name}' sets {has}, but the configuration has {had}; "
-            "a model cannot change the kind of its scheduler"
-        )
-        raise Internal(msg)
-    if has and not had:
-        document[has] = completed[has]
-    try:
-        return ModelConfig.from_document(document)
-    except (KeyError, TypeError, ValueError, AttributeError) as exc:
-        msg = (
-            f"auto_complete_config of model '{config.name}' returned a configuration that cannot be read: {exc!r}; "
-            "every input and output needs name, data_type (such as TYPE_FP32) and dims"
-        )
-        raise InvalidArgument(msg) from exc
-
-
-def _seconds(context: BackendContext, option: str, default: float) -> float:
-    text = context.options.get(option, "")
-    if not text:
-        return default
-    try:
-        value = float(text)
-    except ValueError as exc:
-        msg = f"--backend-config=python,{option}={text} is not a number of seconds"
-        raise InvalidArgument(msg) from exc
-    if value < 0:
-        msg = f"--backend-config=python,{option}={text} is negative"
-        raise InvalidArgument(msg)
-    return value
+    async def close(self) -> None:
+        """Let go of the environment."""
+        environment, self._environment = self._environment, None
+        if environment is not None:
+            await self._backend.environments.release(environment)

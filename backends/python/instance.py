@@ -19,6 +19,7 @@ from .batches import Batches
 from .calls import CallBook
 from .outbox import Outbox
 from .restart import Restarter, RestartPolicy
+from .waiting import Waiting
 from .worker import frames
 from .worker.frames import Frame, FrameError, Kind
 
@@ -27,20 +28,22 @@ if TYPE_CHECKING:
 
     from ..api.backend import BackendContext, Batch, Execution
     from .channel import Channel
-    from .process import WorkerProcess, Zygote
+    from .process import WorkerProcess
+    from .zygotes import Spawner
 
 _log = logging.getLogger("infer.python")
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerSetup:
-    """What is fixed for an instance: HELLO's content, and how long finalize may take, in seconds (0: no limit)."""
+    """What is fixed for an instance: HELLO's content, and how long load and finalize may take, in s (0: no limit)."""
 
     name: str
     hello: dict[str, Any]
     labels: dict[str, Any]
     decoupled: bool
     finalize_timeout: float = 30.0
+    load_timeout: float = 0.0
     restart: RestartPolicy = field(default_factory=RestartPolicy)
 
 
@@ -54,11 +57,11 @@ class PythonInstance(LoopInstance):
 
     depth = 2
 
-    def __init__(self, context: BackendContext, zygote: Zygote, setup: WorkerSetup) -> None:
+    def __init__(self, context: BackendContext, spawner: Spawner, setup: WorkerSetup) -> None:
         self.setup = setup
         self._context = context
         self._loop = context.loop
-        self._zygote = zygote
+        self._spawner = spawner
         self._worker: WorkerProcess | None = None
         self._outbox: Outbox | None = None
         self._batches = Batches(setup.labels, self._send, decoupled=setup.decoupled)
@@ -68,6 +71,7 @@ class PythonInstance(LoopInstance):
         self._lost_ready = False
         self._closing = False
         self._answer: asyncio.Future[dict[str, Any]] | None = None
+        self._waiting: Waiting | None = None
 
     @property
     def pid(self) -> int:
@@ -85,8 +89,27 @@ class PythonInstance(LoopInstance):
         self._restarter.observe(observer)
 
     async def load(self) -> None:
-        """Spawn the worker and have it initialise the model. Raises LoadFailed with the model's own reason."""
-        worker = self._worker = await self._zygote.spawn(self.setup.name, self.setup.labels)
+        """Spawn the worker and have it initialise the model. Raises LoadFailed with the model's own reason.
+
+        A worker that is not ready in time is killed, and the reason says what it was doing.
+        """
+        setup = self.setup
+        waiting = Waiting(f"instance '{setup.name}'", setup.load_timeout, setup.labels, "starting its interpreter")
+        self._waiting = waiting
+        try:
+            async with waiting:
+                await self._bring_up(waiting)
+        except LoadFailed:
+            await self._give_up()
+            raise
+        finally:
+            self._waiting = None
+        self._ready = True
+        self._restarter.up()
+
+    async def _bring_up(self, waiting: Waiting) -> None:
+        worker = self._worker = await self._spawner.spawn(self.setup.name, self.setup.labels)
+        waiting.last_words = lambda: worker.last_words
         worker.on_loss = self._lost
         worker.on_death = self._died
         worker.on_frame = self._frame
@@ -105,8 +128,13 @@ class PythonInstance(LoopInstance):
             await worker.gone.wait()
             msg = f"Stub process '{self.setup.name}' ended as soon as it was ready."
             raise LoadFailed(msg)
-        self._ready = True
-        self._restarter.up()
+
+    async def _give_up(self) -> None:
+        """A load has failed: nothing of it stays."""
+        worker = self._worker
+        if worker is not None:
+            worker.kill("It was not ready in time.")
+            await worker.gone.wait()
 
     def execute(self, batch: Batch, done: Callable[[], None]) -> None:
         """Send the batch to the worker."""
@@ -186,11 +214,17 @@ class PythonInstance(LoopInstance):
             if book is not None:
                 (book.credit if kind == Kind.CREDIT else book.cancel)(frame)
         elif kind == Kind.STATE:
-            if self._answer is not None and not self._answer.done():
-                self._answer.set_result(json.loads(frame.payload))
+            self._state(json.loads(frame.payload))
         elif kind != Kind.HELLO:
             msg = f"frame of unknown kind {kind}"
             raise FrameError(msg)
+
+    def _state(self, state: dict[str, Any]) -> None:
+        if state["state"] == "PHASE":
+            if self._waiting is not None:
+                self._waiting.enter(state["phase"])
+        elif self._answer is not None and not self._answer.done():
+            self._answer.set_result(state)
 
     def _lost(self) -> None:
         """The worker takes nothing more; how it ended is known in a moment."""

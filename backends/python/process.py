@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ..api.backend import BackendContext
+    from .environments.environment import Environment
 
 _model_log = logging.getLogger("infer.model")
 _log = logging.getLogger("infer.python")
@@ -182,10 +183,17 @@ def _ending(code: int) -> str:
 
 
 class Zygote:
-    """Starts the zygote when it is first needed, again when it has died, and spawns workers from it."""
+    """Starts the zygote when it is first needed, again when it has died, and spawns workers from it.
 
-    def __init__(self, context: BackendContext) -> None:
+    With an ``environment`` it is a process of that environment's interpreter, begun by ``command``.
+    """
+
+    def __init__(
+        self, context: BackendContext, environment: Environment | None = None, command: tuple[str, ...] = ()
+    ) -> None:
         self._context = context
+        self._environment = environment
+        self._own_command = command
         self._loop = context.loop
         self._channel: Channel | None = None
         self._process: subprocess.Popen[bytes] | None = None
@@ -199,10 +207,11 @@ class Zygote:
         """Its process id, 0 while there is none."""
         return self._process.pid if self._process is not None else 0
 
-    async def spawn(self, name: str, labels: dict[str, Any]) -> WorkerProcess:
-        """A new worker. Raises LoadFailed where none can be had."""
+    async def spawn(self, name: str, labels: dict[str, Any], *, memory_limit: int = 0) -> WorkerProcess:
+        """A new worker, which may allocate ``memory_limit`` bytes (0: any). Raises LoadFailed where none can be had."""
         channel = await self._ensure()
-        surroundings = _surroundings(name)
+        surroundings = _surroundings(name, self._environment)
+        surroundings["memory_limit"] = memory_limit
         try:
             worker, ends = self._worker(name, labels)
         except OSError as exc:
@@ -264,8 +273,11 @@ class Zygote:
             return self._channel
 
     def _execute(self, descriptor: int) -> subprocess.Popen[bytes]:
-        command = [*self._context.worker_command, str(descriptor)]
-        environment = {**_KEEP_MEMORY, **os.environ, **_BLAS_OFF}
+        command = [*(self._own_command or self._context.worker_command), str(descriptor)]
+        variables = os.environ
+        if self._environment is not None:
+            variables = self._environment.activated(os.environ, libraries=True)
+        environment = {**_KEEP_MEMORY, **variables, **_BLAS_OFF}
         try:
             return subprocess.Popen(  # noqa: S603  our own command line
                 command, stdin=subprocess.DEVNULL, pass_fds=(descriptor,), env=environment
@@ -299,10 +311,11 @@ class Zygote:
                 future.set_exception(InstanceDied("the worker zygote died while it spawned a worker"))
 
 
-def _surroundings(name: str) -> dict[str, Any]:
+def _surroundings(name: str, environment: Environment | None) -> dict[str, Any]:
     """What a worker takes over from the server as it is now. Raises LoadFailed without a working directory."""
+    variables = dict(os.environ) if environment is None else environment.activated(os.environ)
     try:
-        return {"name": name, "env": dict(os.environ), "cwd": str(Path.cwd())}
+        return {"name": name, "env": variables, "cwd": str(Path.cwd())}
     except OSError as exc:
         msg = f"the server's working directory is gone: {exc}"
         raise LoadFailed(msg) from exc

@@ -27,11 +27,11 @@ TABLE: tuple[tuple[str, str, int, Any], ...] = (
 )
 """Wire name, config name, number, numpy type."""
 
-NUMBERS: dict[str, int] = {row[0]: row[2] for row in TABLE} | {"BF16": 14}
+NUMBERS: dict[str, int] = {**{row[0]: row[2] for row in TABLE}, "BF16": 14}
 DTYPES: dict[str, np.dtype[Any]] = {row[0]: np.dtype(row[3]) for row in TABLE}
 """Wire name → dtype; BF16 is not in it."""
 WIRE_NAMES: dict[np.dtype[Any], str] = {np.dtype(row[3]): row[0] for row in TABLE}
-ITEM_SIZES: dict[str, int] = {name: dtype.itemsize for name, dtype in DTYPES.items() if name != "BYTES"} | {"BF16": 2}
+ITEM_SIZES: dict[str, int] = {**{name: dtype.itemsize for name, dtype in DTYPES.items() if name != "BYTES"}, "BF16": 2}
 """Bytes of one element; BYTES, whose elements carry their own length, is not in it."""
 
 

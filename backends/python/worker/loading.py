@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import importlib.util
 import os
 import sys
@@ -17,17 +16,22 @@ class ModelLoadError(Exception):
     """A model that cannot be imported; the text says why."""
 
 
-def import_model(path: str, model_dir: str, program: str = "") -> Any:  # noqa: ANN401  the model's class
+def import_model(path: str, model_dir: str, program: str = "", *, bare: bool = False) -> Any:  # noqa: ANN401  the model's class
     """The class ``TritonPythonModel`` of the file ``<model_dir>/<version>/<stem>.py``, or of ``program``.
 
     The module is named ``<version>.<stem>``, its version folder is its package, and version folder, model folder and
     the folder of ``triton_python_backend_utils`` are appended to ``sys.path``. A program is named
-    ``infer_program.<stem>``, and its own folder is its package; ``path`` then only says which version it serves. Raises
-    ModelLoadError; exceptions of the module itself pass.
+    ``infer_program.<stem>``, and its own folder is its package; ``path`` then only says which version it serves. A
+    ``bare`` program is one of a backend directory: as with Triton it is named by its stem alone, and only its own
+    folder and that of ``triton_python_backend_utils`` are appended. Raises ModelLoadError; exceptions of the module
+    itself pass.
     """
     # Bytecode is told from its source by whole seconds and size: a constant that is changed and loaded within a second
     # of the last load would stay as it was. The model's folder is left as it is, too.
     sys.dont_write_bytecode = True
+    if bare:
+        sys.path += [os.path.dirname(program), _HERE]
+        return _model_class(program)
     version_dir = os.path.dirname(path)
     sys.path += [version_dir, model_dir, _HERE]
     version = _package(os.path.basename(version_dir), version_dir)
@@ -44,8 +48,8 @@ def _package(name: str, folder: str) -> types.ModuleType:
     return package
 
 
-def _model_class(path: str, package: types.ModuleType) -> Any:  # noqa: ANN401  the model's class
-    """Import a file as a module of the package; its class ``TritonPythonModel``."""
+def _model_class(path: str, package: types.ModuleType | None = None) -> Any:  # noqa: ANN401  the model's class
+    """Import a file as a module of the package, or of none; its class ``TritonPythonModel``."""
     stem, extension = os.path.splitext(os.path.basename(path))
     if extension != ".py":
         msg = f"Python model file must end in '.py', got '{path}'"
@@ -53,14 +57,15 @@ def _model_class(path: str, package: types.ModuleType) -> Any:  # noqa: ANN401  
     if not os.path.isfile(path):
         msg = f"Python model file not found in '{path}'"
         raise ModelLoadError(msg)
-    name = f"{package.__name__}.{stem}"
+    name = f"{package.__name__}.{stem}" if package is not None else stem
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
         msg = f"Python model file '{path}' cannot be imported"
         raise ModelLoadError(msg)
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
-    setattr(package, stem, module)
+    if package is not None:
+        setattr(package, stem, module)
     spec.loader.exec_module(module)
     found = getattr(module, "TritonPythonModel", None)
     if found is None:

@@ -78,12 +78,17 @@ class Worker:
     def _state(self, state: str, reason: str = "", **more: Any) -> None:  # noqa: ANN401  JSON
         self._channel.send(frames.pack_json(Kind.STATE, 0, {"state": state, "reason": reason, **more}))
 
+    def _import(self, content: dict[str, Any]) -> Any:  # noqa: ANN401  the model's class
+        self._state("PHASE", phase="import")
+        return import_model(content["model_path"], content["model_dir"], content["program"], bare=content["bare"])
+
     def _auto_complete(self, content: dict[str, Any]) -> None:
         config = triton_python_backend_utils.ModelConfig(content["args"]["model_config"])
         document: dict[str, Any] = {}
         with Border() as border:
-            model = import_model(content["model_path"], content["model_dir"])
+            model = self._import(content)
             if hasattr(model, "auto_complete_config"):
+                self._state("PHASE", phase="auto_complete")
                 config = model.auto_complete_config(config)
                 if not isinstance(config, triton_python_backend_utils.ModelConfig):
                     msg = (
@@ -103,8 +108,9 @@ class Worker:
         self._decoupled = content["decoupled"]
         self._outputs = frozenset(content["outputs"])
         with Border() as border:
-            model = import_model(content["model_path"], content["model_dir"], content["program"])()
+            model = self._import(content)()
             if hasattr(model, "initialize"):
+                self._state("PHASE", phase="initialize")
                 model.initialize(content["args"])
             self._model = model
         if border.failure:

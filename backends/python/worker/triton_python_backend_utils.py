@@ -58,9 +58,9 @@ TRITONSERVER_REQUEST_RELEASE_RESCHEDULE = 2
 TRITONSERVER_MEMORY_CPU = MemoryType.TRITONSERVER_MEMORY_CPU
 TRITONSERVER_MEMORY_GPU = MemoryType.TRITONSERVER_MEMORY_GPU
 
-TRITON_STRING_TO_NUMPY: dict[str, Any] = {row[1]: row[3] for row in datatypes.TABLE} | {"TYPE_BOOL": bool}
+TRITON_STRING_TO_NUMPY: dict[str, Any] = {**{row[1]: row[3] for row in datatypes.TABLE}, "TYPE_BOOL": bool}
 _TYPE_BY_NUMBER: dict[int, Any] = {row[2]: row[3] for row in datatypes.TABLE}
-_NUMBER_BY_TYPE: dict[Any, int] = {row[3]: row[2] for row in datatypes.TABLE} | {np.bytes_: 13}
+_NUMBER_BY_TYPE: dict[Any, int] = {**{row[3]: row[2] for row in datatypes.TABLE}, np.bytes_: 13}
 
 
 def get_input_tensor_by_name(inference_request: InferenceRequest, name: str) -> Tensor | None:

@@ -13,6 +13,7 @@ import gc
 import json
 import os
 import random
+import resource
 import select
 import signal
 import socket
@@ -29,6 +30,8 @@ from .frames import Frame, FrameError, Kind
 THREAD_VARIABLES = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
 _PR_SET_PDEATHSIG = 1
 _PR_SET_NAME = 15
+_PIDFD_OPEN = 434
+"""The number of the system call, the same on every architecture."""
 _BLAS_SETTERS = (
     "scipy_openblas_set_num_threads64_",
     "scipy_openblas_set_num_threads",
@@ -84,12 +87,20 @@ class Zygote:
             self._become_worker(frame, parent)
         with contextlib.suppress(OSError):
             os.setpgid(pid, pid)
-        pidfd = os.pidfd_open(pid)
+        pidfd = self._open_pidfd(pid)
         self._children[pidfd] = (pid, frame.id)
         self._poll.register(pidfd, select.POLLIN)
         reply = frames.pack_json(Kind.STATE, frame.id, {"pid": pid}, descriptors=1)
         with contextlib.suppress(OSError):
             self._sock.sendmsg([reply], frames.rights([pidfd]))
+
+    def _open_pidfd(self, pid: int) -> int:
+        """``os.pidfd_open``, which Python 3.8 does not have."""
+        pidfd = self._libc.syscall(_PIDFD_OPEN, pid, 0)
+        if pidfd < 0:
+            number = ctypes.get_errno()
+            raise OSError(number, os.strerror(number))
+        return pidfd
 
     def _reap(self, pidfd: int) -> None:
         pid, spawn_id = self._children.pop(pidfd)
@@ -99,7 +110,7 @@ class Zygote:
             os.killpg(pid, signal.SIGKILL)
         _, status = os.waitpid(pid, 0)
         os.close(pidfd)
-        code = os.waitstatus_to_exitcode(status)
+        code = -os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
         with contextlib.suppress(OSError):
             self._sock.send(frames.pack_json(Kind.STATE, spawn_id, {"ended": code}))
 
@@ -149,6 +160,10 @@ def _settle(spawn: dict[str, Any]) -> None:
     os.environ.update(spawn["env"])
     os.chdir(spawn["cwd"])
     sys.argv = sys.argv[:1]
+    limit = spawn.get("memory_limit", 0)
+    if limit:
+        # What the process allocates for itself; slabs are shared mappings and bounded where they are made.
+        resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         # A handler, not SIG_IGN, which the model's own child programs would inherit.
         signal.signal(number, _swallow)
