@@ -105,8 +105,10 @@ class Environments:
         for preparation in self._preparing.values():
             preparation.job.stop()
         await asyncio.gather(*(each.task for each in self._preparing.values()), return_exceptions=True)
-        if self._pool is not None:
-            self._pool.shutdown(wait=True)
+        pool, self._pool = self._pool, None
+        if pool is not None:
+            pool.shutdown(wait=True)
+        self._ready.clear()
         if self._room is not None:
             await self._run_blocking(self._room.close)
             self._room = None
