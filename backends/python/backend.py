@@ -13,6 +13,7 @@ from ..api.model_config import ModelConfig
 from .instance import PythonInstance, WorkerSetup
 from .process import Zygote
 from .restart import RestartPolicy
+from .threads import PROCESS, THREAD, Threads, execution_mode
 from .worker import frames
 from .worker.frames import Frame, Kind
 
@@ -41,6 +42,7 @@ class PythonBackend(Backend):
     def __init__(self, context: BackendContext) -> None:
         super().__init__(context)
         self.zygote = Zygote(context)
+        self.threads = Threads(context.loop)
         self.finalize_timeout = _seconds(context, "stub-timeout-seconds", 30.0)
 
     async def stop(self) -> None:
@@ -76,6 +78,7 @@ class PythonBackend(Backend):
 
     async def load(self, config: ModelConfig, files: ModelFiles) -> Model:
         """Check that the file is there; the workers import it."""
+        mode = execution_mode(config)
         path = files.version_dir / (config.default_model_filename or self.default_model_filename)
         if not await self.context.run_blocking(path.is_file):
             msg = f"Python model file not found in '{path}'"
@@ -88,7 +91,7 @@ class PythonBackend(Backend):
                 config.name,
                 extra={"model": config.name, "version": files.version},
             )
-        return PythonModel(self, config, files)
+        return PythonModel(self, config, files, mode=mode)
 
     async def load_program(self, config: ModelConfig, files: ModelFiles, program: Path) -> Model:
         """The port ``BackendContext.load_program``: a model whose code is another backend's."""
@@ -135,16 +138,20 @@ class PythonBackend(Backend):
 class PythonModel(Model):
     """One version of a Python model; ``program`` is the file that executes it, "" for its own."""
 
-    def __init__(self, backend: PythonBackend, config: ModelConfig, files: ModelFiles, program: str = "") -> None:
+    def __init__(
+        self, backend: PythonBackend, config: ModelConfig, files: ModelFiles, program: str = "", *, mode: str = PROCESS
+    ) -> None:
         self.config = config
         self._backend = backend
         self._files = files
         self._program = program
+        self._mode = mode
 
     def create_instance(self, spec: InstanceSpec) -> PythonInstance:
         """An instance; its worker is spawned by its ``load``."""
         setup = self._backend.worker_setup(self.config, self._files, spec, self._program)
-        return PythonInstance(self._backend.context, self._backend.zygote, setup)
+        spawner = self._backend.threads if self._mode == THREAD else self._backend.zygote
+        return PythonInstance(self._backend.context, spawner, setup)
 
 
 def merge_completed(config: ModelConfig, completed: dict[str, Any]) -> ModelConfig:
