@@ -15,6 +15,7 @@ from .environments import reference
 from .environments.keeper import Environments
 from .instance import PythonInstance, WorkerSetup
 from .programs import OWN, Program, ProgramBackend
+from .threads import THREAD, Threads, execution_mode
 from .waiting import Waiting
 from .worker import frames
 from .zygotes import Spawner, Zygotes
@@ -38,6 +39,7 @@ class PythonBackend(Backend):
         self.options = options.read(context.options)
         self.restart_policy = self.options.restart
         self.zygotes = Zygotes(context)
+        self.threads = Threads(context.loop)
         self.environments = Environments(context.run_blocking, self.zygotes.retire)
 
     @property
@@ -100,10 +102,13 @@ class PythonBackend(Backend):
                 config.name,
                 extra={"model": config.name, "version": files.version},
             )
+        if execution_mode(config) == THREAD:
+            return PythonModel(self, config, files, program, self.threads)
         who = f"model '{config.name}' version {files.version}"
         async with Waiting(who, self.context.load_timeout_s, labels) as waiting:
             environment = await self._environment(program, config, files, waiting)
-        return PythonModel(self, config, files, program, environment=environment, memory_limit=limit)
+        spawner = Spawner(self.zygotes, environment, limit)
+        return PythonModel(self, config, files, program, spawner, environment)
 
     async def _environment(
         self, program: Program, config: ModelConfig, files: ModelFiles, waiting: Waiting
@@ -162,22 +167,21 @@ class PythonBackend(Backend):
 class PythonModel(Model):
     """One version of a Python model: which program executes it, in which environment, within how much memory."""
 
-    def __init__(  # noqa: PLR0913  a record of what the backend found out
+    def __init__(  # noqa: PLR0913, PLR0917  a record of what the backend found out
         self,
         backend: PythonBackend,
         config: ModelConfig,
         files: ModelFiles,
-        program: Program = OWN,
-        *,
+        program: Program,
+        spawner: Spawner | Threads,
         environment: Environment | None = None,
-        memory_limit: int = 0,
     ) -> None:
         self.config = config
         self._backend = backend
         self._files = files
         self._program = program
+        self._spawner = spawner
         self._environment = environment
-        self._spawner = Spawner(backend.zygotes, environment, memory_limit)
 
     def create_instance(self, spec: InstanceSpec) -> PythonInstance:
         """An instance; its worker is spawned by its ``load``."""

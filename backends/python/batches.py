@@ -72,6 +72,10 @@ class Batches:
         """The id under which a request was sent; 0 where it has its final response."""
         return next((number for number, opened in self._open.items() if opened.execution is execution), 0)
 
+    def open_ids(self) -> list[int]:
+        """The ids of the requests without a final response."""
+        return list(self._open)
+
     def begin(self, batch: Batch, done: Callable[[], None], signatures: Signatures) -> tuple[int, list[Entry]]:
         """Enter a batch: its id, and what is to be sent. It is done at once where nothing of it can be sent."""
         self._last_id += 1

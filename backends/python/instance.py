@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from ..api.backend import BackendContext, Batch, Execution
     from .channel import Channel
     from .process import WorkerProcess
+    from .threads import Threads, WorkerThread
     from .zygotes import Spawner
 
 _log = logging.getLogger("infer.python")
@@ -57,12 +58,13 @@ class PythonInstance(LoopInstance):
 
     depth = 2
 
-    def __init__(self, context: BackendContext, spawner: Spawner, setup: WorkerSetup) -> None:
+    def __init__(self, context: BackendContext, spawner: Spawner | Threads, setup: WorkerSetup) -> None:
+        """``spawner`` starts the worker: as a process, or as a thread."""
         self.setup = setup
         self._context = context
         self._loop = context.loop
         self._spawner = spawner
-        self._worker: WorkerProcess | None = None
+        self._worker: WorkerProcess | WorkerThread | None = None
         self._outbox: Outbox | None = None
         self._batches = Batches(setup.labels, self._send, decoupled=setup.decoupled)
         self._books: dict[Channel, CallBook] = {}
@@ -156,9 +158,13 @@ class PythonInstance(LoopInstance):
             self._send(frames.pack(Kind.CANCEL, request_id))
 
     def interrupt(self, reason: str) -> None:
-        """Kill the worker; it is started again."""
-        if self._worker is not None:
-            self._worker.kill(f"It {reason}.")
+        """Kill the worker; it is started again. A thread cannot be killed: its model sees its requests cancelled."""
+        worker = self._worker
+        if worker is not None and worker.killable:
+            worker.kill(f"It {reason}.")
+        elif worker is not None:
+            for request_id in self._batches.open_ids():
+                self._send(frames.pack(Kind.CANCEL, request_id))
 
     async def close(self) -> None:
         """Finalise the model; kill the worker where that takes longer than ``finalize_timeout``.
@@ -176,7 +182,7 @@ class PythonInstance(LoopInstance):
         worker.kill("It was stopped.")
         await worker.gone.wait()
 
-    async def _finalize(self, worker: WorkerProcess) -> None:
+    async def _finalize(self, worker: WorkerProcess | WorkerThread) -> None:
         self._answer = self._loop.create_future()
         worker.channel.send(frames.pack_json(Kind.STATE, 0, {"state": "FINALIZE"}))
         try:

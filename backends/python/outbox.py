@@ -12,6 +12,7 @@ from .worker.frames import Kind
 if TYPE_CHECKING:
     from ..api.backend import RunBlocking
     from .process import WorkerProcess
+    from .threads import WorkerThread
     from .worker.parcels import Entry
     from .worker.slabs import Slab
 
@@ -34,7 +35,7 @@ class _Waiting:
 class Outbox:
     """Sends batches to one worker in the order in which they come, large ones without holding the loop."""
 
-    def __init__(self, worker: WorkerProcess, run_blocking: RunBlocking) -> None:
+    def __init__(self, worker: WorkerProcess | WorkerThread, run_blocking: RunBlocking) -> None:
         self._worker = worker
         self._channel = worker.channel
         self._run_blocking = run_blocking

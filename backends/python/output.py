@@ -1,17 +1,36 @@
-"""What a worker writes to stdout and stderr, line by line."""
+"""What a model writes, line by line: to stdout and stderr, and to its Logger."""
 
 from __future__ import annotations
 
 import collections
+import logging
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable
 
+_model_log = logging.getLogger("infer.model")
+_LEVELS = {"INFO": logging.INFO, "WARNING": logging.WARNING, "ERROR": logging.ERROR}
 _TAIL_LINES = 5
 _READ_SIZE = 65536
+
+
+def log_line(content: dict[str, Any], labels: dict[str, Any]) -> None:
+    """One line of a model's Logger into the log, with its place in the model's code."""
+    level = _LEVELS.get(content["level"], logging.DEBUG)
+    if _model_log.isEnabledFor(level):
+        record = _model_log.makeRecord(
+            _model_log.name, level, content["path"], content["line"], "%s", (content["message"],), None, extra=labels
+        )
+        _model_log.handle(record)
+
+
+def log_output(level: int, name: str, line: str, labels: dict[str, Any]) -> None:
+    """One line that a model has printed into the log."""
+    if _model_log.isEnabledFor(level):
+        _model_log.log(level, "%s: %s", name, line, extra=labels)
 
 
 class OutputReader:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..api.errors import InstanceDied, LoadFailed
 from .channel import Channel
-from .output import OutputReader
+from .output import OutputReader, log_line, log_output
 from .worker import frames
 from .worker.frames import Frame, Kind
 
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from ..api.backend import BackendContext
     from .environments.environment import Environment
 
-_model_log = logging.getLogger("infer.model")
 _log = logging.getLogger("infer.python")
 # A model makes and drops arrays of the same few sizes for every request. glibc would return each to the kernel and take
 # it back page by page; so it keeps up to 64 MiB and maps only what is larger than 32 MiB.
@@ -42,6 +41,8 @@ class WorkerProcess:
     ``on_frame(frame, channel)`` gets its frames, ``on_loss()`` is called when it takes nothing more, and
     ``on_death(reason)`` once when it is gone and it is known how.
     """
+
+    killable = True
 
     def __init__(
         self, loop: asyncio.AbstractEventLoop, name: str, labels: dict[str, Any], ends: tuple[socket.socket, int, int]
@@ -62,8 +63,8 @@ class WorkerProcess:
         self._burial: asyncio.TimerHandle | None = None
         sock, out, err = ends
         self.channel = Channel(loop, sock, lambda frame: self._route(frame, self.channel), self._broken)
-        self._out = OutputReader(loop, out, lambda line: self._write(logging.INFO, line))
-        self._err = OutputReader(loop, err, lambda line: self._write(logging.WARNING, line))
+        self._out = OutputReader(loop, out, lambda line: log_output(logging.INFO, name, line, labels))
+        self._err = OutputReader(loop, err, lambda line: log_output(logging.WARNING, name, line, labels))
 
     def watch(self, pid: int, pidfd: int) -> None:
         """The zygote has forked it."""
@@ -106,24 +107,9 @@ class WorkerProcess:
         if frame.kind == Kind.HELLO and frame.descriptors:
             self._adopt_fork(frame)
         elif frame.kind == Kind.LOG:
-            self._log(json.loads(frame.payload))
+            log_line(json.loads(frame.payload), self._labels)
         else:
             self.on_frame(frame, source)
-
-    def _log(self, content: dict[str, Any]) -> None:
-        """One line of the model's Logger."""
-        levels = {"INFO": logging.INFO, "WARNING": logging.WARNING, "ERROR": logging.ERROR}
-        level = levels.get(content["level"], logging.DEBUG)
-        if _model_log.isEnabledFor(level):
-            record = _model_log.makeRecord(
-                _model_log.name, level, content["path"], content["line"], "%s", (content["message"],), None,
-                extra=self._labels,
-            )  # fmt: skip
-            _model_log.handle(record)
-
-    def _write(self, level: int, line: str) -> None:
-        if _model_log.isEnabledFor(level):
-            _model_log.log(level, "%s: %s", self.name, line, extra=self._labels)
 
     def _broken(self, reason: str) -> None:
         """The channel is over. A process that still runs has nothing left to do."""

@@ -41,6 +41,22 @@ class Border:
         return True
 
 
+class LastBorder(Border):
+    """The border around a whole worker that has no process to end: nothing passes it."""
+
+    __slots__ = ()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool:
+        if isinstance(error, SystemExit):
+            code = error.code if isinstance(error.code, int) else int(error.code is not None)
+            self.failure = f"It ended with exit status {code}."
+        elif error is not None:
+            self.failure = f"It ended with {describe(error)}"
+        return True
+
+
 def describe(error: BaseException) -> str:
     """Class, text and, innermost first, the places in the model's code that an exception passed."""
     text = f"{type(error).__name__}: {error}"

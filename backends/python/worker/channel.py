@@ -35,6 +35,8 @@ class Channel(Exchange):
     """
 
     FOR_THE_MODEL = frozenset((Kind.EXECUTE, Kind.STATE, Kind.HELLO))
+    OUTLIVES_A_FORK = True
+    """Whether a fork of this process can ask for a channel of its own over it."""
 
     def __init__(self, sock: socket.socket, on_frame: Callable[[Frame], None], on_end: Callable[[str], None]) -> None:
         super().__init__(self._release)

@@ -6,7 +6,10 @@ import importlib.util
 import os
 import sys
 import types
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .space import Space
 
 PROGRAM_PACKAGE = "infer_program"
 _HERE = os.path.dirname(os.path.abspath(__file__))
@@ -40,6 +43,20 @@ def import_model(path: str, model_dir: str, program: str = "", *, bare: bool = F
     return _model_class(path, version)
 
 
+def import_privately(space: Space, path: str, model_dir: str, program: str = "", *, bare: bool = False) -> Any:  # noqa: ANN401  the model's class
+    """The same for a model that shares its process: all of its own modules are in the space and have other names."""
+    if bare:
+        folder = os.path.dirname(program)
+        space.enter(folder)
+        return _model_class(program, space.package(PROGRAM_PACKAGE, folder), space)
+    version_dir = os.path.dirname(path)
+    space.enter(version_dir, model_dir)
+    version = space.package(os.path.basename(version_dir), version_dir)
+    if program:
+        return _model_class(program, space.package(PROGRAM_PACKAGE, os.path.dirname(program)), space)
+    return _model_class(path, version, space)
+
+
 def _package(name: str, folder: str) -> types.ModuleType:
     """A package over a folder that need not be one."""
     package = types.ModuleType(name)
@@ -48,7 +65,7 @@ def _package(name: str, folder: str) -> types.ModuleType:
     return package
 
 
-def _model_class(path: str, package: types.ModuleType | None = None) -> Any:  # noqa: ANN401  the model's class
+def _model_class(path: str, package: types.ModuleType | None = None, space: Space | None = None) -> Any:  # noqa: ANN401  the model's class
     """Import a file as a module of the package, or of none; its class ``TritonPythonModel``."""
     stem, extension = os.path.splitext(os.path.basename(path))
     if extension != ".py":
@@ -58,7 +75,8 @@ def _model_class(path: str, package: types.ModuleType | None = None) -> Any:  # 
         msg = f"Python model file not found in '{path}'"
         raise ModelLoadError(msg)
     name = f"{package.__name__}.{stem}" if package is not None else stem
-    spec = importlib.util.spec_from_file_location(name, path)
+    loader = space.loader(name, path) if space is not None else None
+    spec = importlib.util.spec_from_file_location(name, path, loader=loader)
     if spec is None or spec.loader is None:
         msg = f"Python model file '{path}' cannot be imported"
         raise ModelLoadError(msg)

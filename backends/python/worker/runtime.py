@@ -44,11 +44,12 @@ class Runtime:
         self._worker_pid = 0
         self._lock = threading.Lock()
 
-    def adopt(self, channel: Channel) -> None:
-        """This process is the worker and this is its channel."""
+    def adopt(self, channel: Channel, *, own_process: bool = True) -> None:
+        """This process is the worker and this is its channel; or the worker is one thread of it."""
         self._channel = channel
         self._worker_pid = os.getpid()
-        os.register_at_fork(after_in_child=self._after_fork)
+        if own_process:
+            os.register_at_fork(after_in_child=self._after_fork)
 
     def is_worker(self) -> bool:
         """Whether this process is the worker itself, not a fork of it."""
@@ -66,6 +67,12 @@ class Runtime:
             msg = "there is no server to talk to in this phase"
             raise TritonModelException(msg)
         if channel.pid != os.getpid():
+            if not channel.OUTLIVES_A_FORK:
+                msg = (
+                    "a process that a model with EXECUTION_MODE thread has forked cannot reach the server; "
+                    "give the model a process of its own (EXECUTION_MODE process)"
+                )
+                raise TritonModelException(msg)
             with self._lock:
                 if self._channel is channel:
                     self._channel = self._reopen(channel)
@@ -104,6 +111,10 @@ class Runtime:
                 answer.add_credit(_COUNT.unpack(frame.payload)[0])
 
     def _on_fork_end(self, _: str) -> None:
+        self.end()
+
+    def end(self) -> None:
+        """The server is gone: no call gets any further, and none can be made."""
         self.serving = False
         for deliver in list(self.calls.values()):
             deliver(bytearray())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import functools
 import gc
 import inspect
 import json
@@ -28,20 +29,22 @@ from .runtime import RUNTIME
 if TYPE_CHECKING:
     import asyncio
     import socket
-    from collections.abc import Coroutine
+    from collections.abc import Callable, Coroutine
 
     from .parcels import Entry
 
 _now = time.monotonic_ns
 _LONG_NS = 1_000_000
 """An execution that leaves time for the next batch to be cancelled meanwhile."""
+_LOOP_END_S = 2.0
 
 
 class Worker:
     """One model instance in its process."""
 
-    def __init__(self, sock: socket.socket) -> None:
-        self._channel = Channel(sock, RUNTIME.on_frame, self._on_end)
+    def __init__(self, connect: Callable[[Callable[[Frame], None], Callable[[str], None]], Channel]) -> None:
+        """``connect(on_frame, on_end)`` makes the channel."""
+        self._channel = connect(RUNTIME.on_frame, self._on_end)
         self._instance = ""
         self._decoupled = False
         self._outputs: frozenset[str] = frozenset()
@@ -49,10 +52,11 @@ class Worker:
         self._model: Any = None
         self._was_long = False
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._loop_thread: threading.Thread | None = None
 
     def run(self) -> None:
         """Serve until the server says FINALIZE."""
-        sys.modules["triton_python_backend_utils"] = triton_python_backend_utils
+        self._publish()
         self._channel.start()
         hello = self._channel.next_frame()
         content = json.loads(hello.payload)
@@ -64,9 +68,21 @@ class Worker:
         if content["mode"] == "auto_complete":
             self._auto_complete(content)
             return
-        RUNTIME.adopt(self._channel)
+        self._adopt()
         if self._initialize(content):
             self._serve()
+
+    def _publish(self) -> None:
+        sys.modules["triton_python_backend_utils"] = triton_python_backend_utils
+
+    def _adopt(self) -> None:
+        RUNTIME.adopt(self._channel)
+
+    def _import(self, content: dict[str, Any]) -> Any:  # noqa: ANN401  the model's class
+        return import_model(content["model_path"], content["model_dir"], content["program"], bare=content["bare"])
+
+    def _came_up(self) -> None:
+        gc.collect()
 
     def _on_end(self, reason: str) -> None:
         # The main thread may be deep in the model's code; without a server nothing it does can matter.
@@ -78,15 +94,15 @@ class Worker:
     def _state(self, state: str, reason: str = "", **more: Any) -> None:  # noqa: ANN401  JSON
         self._channel.send(frames.pack_json(Kind.STATE, 0, {"state": state, "reason": reason, **more}))
 
-    def _import(self, content: dict[str, Any]) -> Any:  # noqa: ANN401  the model's class
+    def _model_class(self, content: dict[str, Any]) -> Any:  # noqa: ANN401  the model's class
         self._state("PHASE", phase="import")
-        return import_model(content["model_path"], content["model_dir"], content["program"], bare=content["bare"])
+        return self._import(content)
 
     def _auto_complete(self, content: dict[str, Any]) -> None:
         config = triton_python_backend_utils.ModelConfig(content["args"]["model_config"])
         document: dict[str, Any] = {}
         with Border() as border:
-            model = self._import(content)
+            model = self._model_class(content)
             if hasattr(model, "auto_complete_config"):
                 self._state("PHASE", phase="auto_complete")
                 config = model.auto_complete_config(config)
@@ -108,7 +124,7 @@ class Worker:
         self._decoupled = content["decoupled"]
         self._outputs = frozenset(content["outputs"])
         with Border() as border:
-            model = self._import(content)()
+            model = self._model_class(content)()
             if hasattr(model, "initialize"):
                 self._state("PHASE", phase="initialize")
                 model.initialize(content["args"])
@@ -117,7 +133,7 @@ class Worker:
             self._state("FAILED", border.failure)
             return False
         RUNTIME.serving = True
-        gc.collect()
+        self._came_up()
         self._state("READY")
         return True
 
@@ -181,8 +197,10 @@ class Worker:
             answers.append(answer)
             requests.append(InferenceRequest.received(item, memory, answer))
         if RUNTIME.early_cancels:
-            # Ids only grow, and later batches may already wait in the socket.
-            RUNTIME.early_cancels = {each for each in RUNTIME.early_cancels if each > answers[-1].id}
+            # Ids only grow, and later batches may already wait in the socket. Whoever reads may add to them meanwhile.
+            for each in list(RUNTIME.early_cancels):
+                if each <= answers[-1].id:
+                    RUNTIME.early_cancels.discard(each)
         return requests, answers
 
     def _wanted(self, names: tuple[str, ...]) -> frozenset[str]:
@@ -241,11 +259,21 @@ class Worker:
 
         if self._loop is None:
             self._loop = asyncio.new_event_loop()
-            threading.Thread(target=self._loop.run_forever, name="infer-model-loop", daemon=True).start()
+            self._loop_thread = threading.Thread(
+                target=_run_loop, args=(self._loop,), name="infer-model-loop", daemon=True
+            )
+            self._loop_thread.start()
         if self._decoupled:
             asyncio.run_coroutine_threadsafe(self._background(coroutine), self._loop)
             return None
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()
+
+    def _end_loop(self) -> None:
+        """Stop the coroutines that are left, and their loop; one that never comes back is left behind."""
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(self._loop.stop)
+        if self._loop_thread is not None:
+            self._loop_thread.join(_LOOP_END_S)
 
     async def _background(self, coroutine: Coroutine[Any, Any, Any]) -> None:
         with Border() as border:
@@ -258,10 +286,30 @@ class Worker:
         RUNTIME.serving = False
         if self._loop is not None:
             self._loop.call_soon_threadsafe(self._loop.stop)
+            self._loop = None
         with Border() as border:
             if hasattr(self._model, "finalize"):
                 self._model.finalize()
         self._state("FINALIZED", border.failure)
+
+
+def _run_loop(loop: asyncio.AbstractEventLoop) -> None:
+    """Run the model's coroutines until the loop is stopped; then end what is left of them."""
+    import asyncio  # noqa: PLC0415  as above
+
+    async def wind_up() -> None:
+        left = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in left:
+            task.cancel()
+        if left:
+            await asyncio.wait(left)
+        await loop.shutdown_default_executor()
+
+    try:
+        loop.run_forever()
+        loop.run_until_complete(wind_up())
+    finally:
+        loop.close()
 
 
 def _check_response(answer: Answer, response: object) -> None:
@@ -280,7 +328,7 @@ def _check_response(answer: Answer, response: object) -> None:
 def main(sock: socket.socket) -> None:
     """Run a worker to its end; the process is over when this returns."""
     try:
-        Worker(sock).run()
+        Worker(functools.partial(Channel, sock)).run()
     finally:
         # A fork ends without the interpreter's own end, so what the model has registered for it is run here.
         atexit._run_exitfuncs()  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]

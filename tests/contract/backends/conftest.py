@@ -6,6 +6,7 @@ import asyncio
 import gc
 import sys
 import textwrap
+import threading
 from typing import TYPE_CHECKING, Any
 
 import psutil
@@ -19,6 +20,7 @@ from infer.backends.api.tensor import Tensor
 from infer.backends.python.backend import PythonBackend
 from infer.backends.python.instance import PythonInstance
 from infer.backends.python.restart import RestartPolicy
+from infer.backends.python.worker import space
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence
@@ -99,7 +101,8 @@ class Caller:
 class Rig:
     """The backend, a repository to write models into, and what is loaded from it."""
 
-    def __init__(self, folder: Path, options: dict[str, str] | None = None) -> None:
+    def __init__(self, folder: Path, options: dict[str, str] | None = None, mode: str = "process") -> None:
+        self.mode = mode
         self.loop = asyncio.get_running_loop()
         self.folder = folder
         self.caller = Caller()
@@ -122,9 +125,11 @@ class Rig:
             "backend": "python",
             "input": [{"name": each, "data_type": "TYPE_INT32", "dims": [-1]} for each in inputs],
             "output": [{"name": each, "data_type": "TYPE_INT32", "dims": [-1]} for each in outputs],
-            "parameters": {},
             **more,
         }
+        if self.mode != "process":
+            document["parameters"] = {"EXECUTION_MODE": {"string_value": self.mode}, **more.get("parameters", {})}
+        document.setdefault("parameters", {})
         return ModelConfig.from_document(document)
 
     def write(self, name: str, source: str, filename: str = "model.py") -> ModelFiles:
@@ -204,19 +209,35 @@ T, Response, by_name = pb_utils.Tensor, pb_utils.InferenceResponse, pb_utils.get
 """
 
 
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """What a module that says IN_BOTH_MODES tests holds in a process and in a thread, but for what is marked."""
+    if not getattr(metafunc.module, "IN_BOTH_MODES", False) or "mode" not in metafunc.fixturenames:
+        return
+    if metafunc.definition.get_closest_marker("own_process") is None:
+        metafunc.parametrize("mode", ["process", "thread"])
+
+
 @pytest.fixture
-async def rig(tmp_path: Path) -> AsyncIterator[Rig]:
-    """A Python backend without options. Afterwards no process and no descriptor of it is left."""
+def mode() -> str:
+    """Where the models of the rig run: their EXECUTION_MODE."""
+    return "process"
+
+
+@pytest.fixture
+async def rig(tmp_path: Path, mode: str) -> AsyncIterator[Rig]:
+    """A Python backend without options. Afterwards no process, thread, descriptor and private module of it is left."""
     before = psutil.Process().num_fds()
     children = psutil.Process().children(recursive=True)
-    rig = Rig(tmp_path)
+    rig = Rig(tmp_path, mode=mode)
     yield rig
     await rig.close()
     assert psutil.Process().children(recursive=True) == children
     assert psutil.Process().num_fds() == before
+    assert [thread.name for thread in threading.enumerate() if thread.name.startswith("instance-")] == []
+    assert [name for name in sys.modules if name.startswith((space.MODEL, space.WORKER))] == []
 
 
 @pytest.fixture
-def rig_with_options(tmp_path: Path) -> Callable[[dict[str, str]], Rig]:
+def rig_with_options(tmp_path: Path, mode: str) -> Callable[[dict[str, str]], Rig]:
     """Makes a Python backend with options; whoever asks for it closes it."""
-    return lambda options: Rig(tmp_path, options)
+    return lambda options: Rig(tmp_path, options, mode)

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     Rig = Any
 
+IN_BOTH_MODES = True
 DECOUPLED = {"model_transaction_policy": {"decoupled": True}}
 REPEAT = """
 class TritonPythonModel:
@@ -364,6 +365,7 @@ class TritonPythonModel:
     assert text == b"BLS is only supported during the 'execute' function."
 
 
+@pytest.mark.own_process
 async def test_forked_children_of_a_model_call_over_channels_of_their_own(rig: Rig) -> None:
     source = """
 import multiprocessing
@@ -387,6 +389,7 @@ class TritonPythonModel:
 # -- bad days -----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.own_process
 async def test_the_requests_of_a_killed_worker_fail_at_once_and_it_comes_back(rig: Rig) -> None:
     instance = await rig.load("slow", SLOW)
     (one, two), done = rig.execute(instance, rig.request(IN=ints(1)), rig.request(IN=ints(2)))
@@ -404,6 +407,7 @@ async def test_the_requests_of_a_killed_worker_fail_at_once_and_it_comes_back(ri
     assert instance.open_count == 0
 
 
+@pytest.mark.own_process
 async def test_a_model_that_ends_its_process_is_quoted_and_what_it_forked_goes_with_it(rig: Rig) -> None:
     source = """
 import subprocess
@@ -425,6 +429,7 @@ class TritonPythonModel:
     assert not sleeper.is_running() or sleeper.status() == psutil.STATUS_ZOMBIE
 
 
+@pytest.mark.own_process
 async def test_a_worker_that_cannot_come_back_is_given_up_with_its_reason(rig: Rig) -> None:
     source = f"""
 if os.path.exists("{rig.folder}/flag"):
@@ -438,6 +443,7 @@ if os.path.exists("{rig.folder}/flag"):
     assert isinstance(await rig.error(instance, IN=ints(1)), InstanceDied)
 
 
+@pytest.mark.own_process
 async def test_a_killed_zygote_takes_its_workers_and_a_new_one_brings_them_back(rig: Rig) -> None:
     instance = await rig.load("slow", SLOW)
     (execution,), _ = rig.execute(instance, rig.request(IN=ints(1)))
@@ -451,6 +457,7 @@ async def test_a_killed_zygote_takes_its_workers_and_a_new_one_brings_them_back(
     assert value(await rig.infer(other, IN=ints(1))) == [2]
 
 
+@pytest.mark.own_process
 async def test_signals_of_a_terminal_do_not_reach_zygote_and_workers(rig: Rig) -> None:
     instance = await rig.load("add", ADD)
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
@@ -459,6 +466,7 @@ async def test_signals_of_a_terminal_do_not_reach_zygote_and_workers(rig: Rig) -
     assert value(await rig.infer(instance, IN=ints(1))) == [2]
 
 
+@pytest.mark.own_process
 async def test_an_execute_that_is_interrupted_ends_with_the_reason_and_its_worker_comes_back(rig: Rig) -> None:
     instance = await rig.load("slow", SLOW)
     (execution,), _ = rig.execute(instance, rig.request(IN=ints(1)))
@@ -468,6 +476,7 @@ async def test_an_execute_that_is_interrupted_ends_with_the_reason_and_its_worke
     await rig.until_state(InstanceState.READY)
 
 
+@pytest.mark.own_process
 async def test_a_worker_that_still_executes_is_ended_at_once_when_it_is_closed(rig: Rig) -> None:
     instance = await rig.load("slow", SLOW)
     (execution,), _ = rig.execute(instance, rig.request(IN=ints(1)))
@@ -477,10 +486,11 @@ async def test_a_worker_that_still_executes_is_ended_at_once_when_it_is_closed(r
 
 
 async def test_a_second_batch_may_wait_in_the_channel_and_be_cancelled_there(rig: Rig) -> None:
-    source = """
+    source = f"""
 class TritonPythonModel:
     def execute(self, requests):
         (request,) = requests
+        open("{rig.folder}/begun", "w").close()
         while by_name(request, "IN").as_numpy()[0] == 0 and not request.is_cancelled():
             time.sleep(0.001)
         return [Response([T("OUT", np.array([request.is_cancelled()], np.int32))])]
@@ -488,6 +498,8 @@ class TritonPythonModel:
     instance = await rig.load("patient", source)
     (first,), _ = rig.execute(instance, rig.request(IN=ints(0)))
     (second,), _ = rig.execute(instance, rig.request(IN=ints(1)))
+    while not (rig.folder / "begun").exists():
+        await asyncio.sleep(0.001)
     instance.cancel(second)
     instance.cancel(first)
     assert value((await first.end())[0]) == [1]
@@ -515,6 +527,7 @@ class TritonPythonModel:
     assert order == [0, 1, 2, 3]
 
 
+@pytest.mark.own_process
 async def test_a_stopped_worker_holds_up_neither_the_loop_nor_other_models(rig: Rig) -> None:
     stopped = await rig.load("stopped", f"SIZE = 1\n{REPEAT}", **DECOUPLED)
     other = await rig.load("add", ADD)
@@ -530,6 +543,7 @@ async def test_a_stopped_worker_holds_up_neither_the_loop_nor_other_models(rig: 
     assert channel.queued == 0
 
 
+@pytest.mark.own_process
 async def test_a_worker_that_breaks_the_format_is_ended_with_a_reason(rig: Rig) -> None:
     source = """
 import socket
@@ -545,6 +559,7 @@ class TritonPythonModel:
     assert "the channel broke" in error.message
 
 
+@pytest.mark.own_process
 @pytest.mark.parametrize(
     ("make", "reason"),
     [
@@ -572,6 +587,7 @@ class TritonPythonModel:
     assert reason in error.message
 
 
+@pytest.mark.own_process
 async def test_slabs_are_used_again_once_nobody_looks_at_them(rig: Rig) -> None:
     instance = await rig.load("add", ADD)
     for number in range(20):
@@ -581,6 +597,7 @@ async def test_slabs_are_used_again_once_nobody_looks_at_them(rig: Rig) -> None:
     assert len(instance._worker.channel.slabs._maps) <= 2
 
 
+@pytest.mark.own_process
 async def test_loading_and_unloading_200_times_leaves_nothing_behind(rig: Rig) -> None:
     files = rig.write("add", ADD)
     model = await rig.backend.load(rig.config("add"), files)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import re
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
     Rig = Any
 
+IN_BOTH_MODES = True
 ADD = """
 class TritonPythonModel:
     def execute(self, requests):
@@ -195,6 +197,7 @@ class TritonPythonModel:
     assert (await second.end())[0].error is None
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 async def test_a_one_to_one_model_may_answer_through_its_sender_also_later(rig: Rig) -> None:
     source = """
 class TritonPythonModel:
@@ -252,7 +255,7 @@ async def test_an_answer_that_the_server_keeps_never_shows_another_one(rig: Rig)
     assert [int(each.outputs["OUT"].as_numpy()[-1]) for each in kept] == [1, 2, 3, 4, 5]
 
 
-async def test_initialize_gets_the_seven_strings_and_the_whole_configuration(rig: Rig) -> None:
+async def test_initialize_gets_the_seven_strings_and_the_whole_configuration(rig: Rig, mode: str) -> None:
     source = """
 class TritonPythonModel:
     def initialize(self, args):
@@ -272,10 +275,10 @@ class TritonPythonModel:
     assert (seen["model_repository"], seen["model_version"]) == (str(rig.folder / "args"), "1")
     assert seen["model_name"] == "args"
     assert seen["dir"] == str(rig.folder / "args" / "1")
-    assert len(seen["argv"]) == 1
+    assert mode == "thread" or len(seen["argv"]) == 1, "a thread has the server's"
 
 
-async def test_a_model_finds_its_neighbours_as_in_triton(rig: Rig) -> None:
+async def test_a_model_finds_its_neighbours_as_in_triton(rig: Rig, mode: str) -> None:
     source = """
 import helper
 relative = None
@@ -290,9 +293,13 @@ class TritonPythonModel:
     files = rig.write("home", "WHO = 'helper'\n", "helper.py")
     instance = await rig.load("home", source)
     names = [each.decode() for each in (await rig.infer(instance, IN=ints(1))).outputs["OUT"].as_numpy()]
-    assert names == ["1.model", str(files.version_dir / "model.py"), "model", "True", "helper", "helper"]
+    prefix = names[0].removesuffix("1.model")
+    assert re.fullmatch({"process": "", "thread": r"infer_model_\d+\."}[mode], prefix)
+    path = str(files.version_dir / "model.py")
+    assert names == [f"{prefix}1.model", path, f"{prefix}model", "True", "helper", "helper"]
 
 
+@pytest.mark.own_process
 async def test_two_instances_are_two_processes_with_their_own_random_numbers(rig: Rig) -> None:
     source = """
 import random
@@ -319,15 +326,6 @@ class TritonPythonModel:
 """,
             ["KeyError: 'weights'", "model.py(9): initialize"],
         ),
-        (
-            """
-class TritonPythonModel:
-    def initialize(self, args):
-        print("I give up", file=sys.stderr)
-        os._exit(3)
-""",
-            ["Stub process 'bad_0_0' is not healthy.", "I give up"],
-        ),
     ],
 )
 async def test_a_model_that_does_not_come_up_says_why(rig: Rig, source: str, reason: list[str]) -> None:
@@ -335,6 +333,18 @@ async def test_a_model_that_does_not_come_up_says_why(rig: Rig, source: str, rea
         await rig.load("bad", source)
     for each in reason:
         assert each in str(raised.value)
+
+
+@pytest.mark.own_process
+async def test_a_model_that_ends_its_process_while_it_comes_up_is_quoted(rig: Rig) -> None:
+    source = """
+class TritonPythonModel:
+    def initialize(self, args):
+        print("I give up", file=sys.stderr)
+        os._exit(3)
+"""
+    with pytest.raises(LoadFailed, match=r"Stub process 'bad_0_0' is not healthy\.(?s:.*)I give up"):
+        await rig.load("bad", source)
 
 
 async def test_a_missing_model_file_is_named_with_its_path(rig: Rig) -> None:
@@ -431,6 +441,7 @@ class TritonPythonModel:
     assert (logged.__dict__["model"], logged.__dict__["version"]) == ("talker", 1)
 
 
+@pytest.mark.own_process
 async def test_finalize_that_raises_or_never_ends_does_not_hold_up_the_server(
     rig_with_options: Callable[[dict[str, str]], Rig], caplog: pytest.LogCaptureFixture
 ) -> None:
