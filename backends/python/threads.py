@@ -198,6 +198,11 @@ class WorkerThread:
         self._thread = threading.Thread(target=self._run, name=f"instance-{name}", daemon=True)
         self.channel = DirectChannel(loop, self._route, self.kill)
 
+    @property
+    def last_words(self) -> str:
+        """The last lines that it has written as errors, in one."""
+        return " | ".join(self._tail)
+
     def start(self) -> None:
         """Start the thread."""
         self._thread.start()
@@ -214,7 +219,7 @@ class WorkerThread:
         if not self.lost:
             self.lost = True
             reason = f"The thread of '{self.name}' is not healthy. {self._reason}".rstrip()
-            self.on_death(f"{reason} Last words: {' | '.join(self._tail)}" if self._tail else reason)
+            self.on_death(f"{reason} Last words: {self.last_words}" if self._tail else reason)
 
     def _leave_behind(self) -> None:
         _log.error("the thread of '%s' is stuck in its model and is left behind", self.name, extra=self._labels)
