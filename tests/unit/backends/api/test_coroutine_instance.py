@@ -31,7 +31,7 @@ class Scripted(CoroutineInstance):
 
 def execution(script: object) -> Any:
     responses: list[InferenceResponse] = []
-    return SimpleNamespace(request=script, cancelled=False, responses=responses, send=responses.append)
+    return SimpleNamespace(request=script, cancelled=False, paused=False, responses=responses, send=responses.append)
 
 
 async def test_an_error_is_the_final_response_and_the_others_of_the_batch_are_answered() -> None:

@@ -32,6 +32,7 @@ class Execution:
             tensor = Tensor(tensor.datatype, tensor.shape, tensor.buffer, device=device)
         self.request = InferenceRequest("m", {"IN": tensor}, request_id=request_id)
         self.cancelled = False
+        self.paused = False
         self.responses: list[InferenceResponse] = []
 
     def send(self, response: InferenceResponse) -> None:

@@ -98,11 +98,18 @@ class FakeTicket:
     on_response: Callable[[InferenceResponse], None]
     cancelled: bool = False
     done: bool = False
+    paused: bool = False
     on_cancel: Callable[[], None] = field(default=lambda: None)
 
     def send(self, response: InferenceResponse) -> None:
         self.done = True
         self.on_response(response)
+
+    def pause(self) -> None:
+        self.paused = True
+
+    def resume(self) -> None:
+        self.paused = False
 
     def cancel(self) -> None:
         if not self.done and not self.cancelled:

@@ -48,6 +48,7 @@ class Execution:
     def __init__(self) -> None:
         self.request = InferenceRequest("m", {})
         self.cancelled = False
+        self.paused = False
         self.responses: list[InferenceResponse] = []
 
     def send(self, response: InferenceResponse) -> None:
