@@ -90,7 +90,7 @@ def fail(request: InferenceRequest) -> InferenceResponse:
     return InferenceResponse(error=BackendFailure("ValueError: boom from execute"))
 
 
-@dataclass
+@dataclass(eq=False)
 class FakeTicket:
     """An accepted request that answers itself, or that a test answers."""
 
