@@ -42,6 +42,9 @@ if TYPE_CHECKING:
     from ..server.observe.statistics import ModelSnapshot
     from ..server.scheduling.ticket import Ticket
 
+_MAX_WAITING = 32
+"""Responses that wait to be taken, from which on their sender is paused."""
+
 
 @dataclass(frozen=True, slots=True)
 class InferResult:
@@ -153,10 +156,11 @@ class Server:
 
         Raises InferError for a refused request, and while iterating where a response is an error.
         """
-        responses: queue.SimpleQueue[InferenceResponse] = queue.SimpleQueue()
         request = _request(model_name, inputs, model_version, outputs, parameters, request_id)
         server = self._running
-        return ResponseStream(server, _submit(server, request, responses.put), responses)
+        inbox = _Inbox()
+        inbox.ticket = ticket = _submit(server, request, inbox.put)
+        return ResponseStream(server, ticket, inbox)
 
     def load(
         self,
@@ -225,19 +229,46 @@ def _submit(server: RunningServer, request: InferenceRequest, deliver: Callable[
     return accepted.result()
 
 
+class _Inbox:
+    """The responses of one request that its thread has not taken. Where that is many, their sender is paused."""
+
+    def __init__(self) -> None:
+        self.ticket: Ticket | None = None
+        self._queue: queue.SimpleQueue[InferenceResponse] = queue.SimpleQueue()
+
+    def put(self, response: InferenceResponse) -> None:
+        """Add a response. Serving loop."""
+        # Before it is added: who takes it then sees the pause, also where it takes the last one.
+        if self._queue.qsize() >= _MAX_WAITING and self.ticket is not None:
+            self.ticket.pause()
+        self._queue.put(response)
+
+    def take(self, server: RunningServer) -> InferenceResponse:
+        """Wait for the next response."""
+        response = self._queue.get()
+        ticket = self.ticket
+        if ticket is not None and ticket.paused and self._queue.qsize() <= _MAX_WAITING // 2:
+            _on_loop(server, ticket.resume)
+        return response
+
+
 def _cancel(server: RunningServer, ticket: Ticket) -> None:
     """Cancel a request, wherever it is; of a server that has stopped it has its answer."""
+    _on_loop(server, ticket.cancel)
+
+
+def _on_loop(server: RunningServer, call: Callable[[], None]) -> None:
     with contextlib.suppress(RuntimeError):
-        server.serving_loop.call_soon(ticket.cancel)
+        server.serving_loop.call_soon(call)
 
 
 class ResponseStream:
     """The responses of one request as they come; closed, or dropped, before the last one it cancels the request."""
 
-    def __init__(self, server: RunningServer, ticket: Ticket, queued: queue.SimpleQueue[InferenceResponse]) -> None:
+    def __init__(self, server: RunningServer, ticket: Ticket, inbox: _Inbox) -> None:
         self._server = server
         self._ticket = ticket
-        self._queued = queued
+        self._inbox = inbox
         self._ended = False
 
     def __iter__(self) -> Self:
@@ -246,7 +277,7 @@ class ResponseStream:
     def __next__(self) -> InferResult:
         if self._ended:
             raise StopIteration
-        response = self._queued.get()
+        response = self._inbox.take(self._server)
         if response.final:
             self._ended = True
         if response.error is not None:

@@ -119,10 +119,21 @@ class Execution(Protocol):
         """Whether the client has gone away or asked to stop. Any thread."""
         ...
 
+    @property
+    def paused(self) -> bool:
+        """Whether who takes the responses has no room for more at the moment. Any thread.
+
+        What is sent all the same is kept, so a :class:`LoopInstance` holds back what is not final as soon as it can,
+        and goes on when it is told to :meth:`~LoopInstance.resume`. Never so once the request was cancelled or is
+        answered: then nobody needs room, as responses are dropped.
+        """
+        ...
+
     def send(self, response: InferenceResponse) -> None:
         """Deliver one response; ``response.final`` ends the request. A response after the final one is dropped.
 
-        A :class:`ThreadInstance` calls it from any thread, a :class:`LoopInstance` from the serving loop.
+        A :class:`ThreadInstance` calls it from any thread but the loop's, where it waits while there is no room for
+        the responses of a decoupled model; a :class:`LoopInstance` from the serving loop, where nothing waits.
         """
         ...
 
@@ -192,6 +203,9 @@ class LoopInstance(ABC):
     @abstractmethod
     def cancel(self, execution: Execution) -> None:
         """Tell the worker that nobody waits for this execution any more; its final response still comes."""
+
+    def resume(self, execution: Execution) -> None:  # noqa: B027  what sends one response has nothing to hold back
+        """An execution is not ``paused`` any more: there is room for responses, or nobody wants them."""
 
     def interrupt(self, reason: str) -> None:  # noqa: B027  not every instance can be interrupted
         """The running execution took too long and its requests were failed: end it if that can be done.

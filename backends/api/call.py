@@ -18,6 +18,14 @@ class Call(Protocol):
         """Ask for the end of the call; its final response still comes."""
         ...
 
+    def pause(self) -> None:
+        """There is no room for more responses at the moment; those that are under way still come."""
+        ...
+
+    def resume(self) -> None:
+        """There is room again."""
+        ...
+
 
 class ModelCaller(Protocol):
     """Calls models of this server. Serving loop only."""

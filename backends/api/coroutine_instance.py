@@ -33,6 +33,7 @@ class CoroutineInstance(LoopInstance):
         self._decoupled = decoupled
         self._tasks: set[asyncio.Task[None]] = set()
         self._waits: dict[int, asyncio.Future[None]] = {}
+        self._rooms: dict[int, asyncio.Future[None]] = {}
         self._closing = False
 
     @abstractmethod
@@ -58,10 +59,14 @@ class CoroutineInstance(LoopInstance):
         """What waits in :meth:`pace` waits no longer."""
         _wake(self._waits.get(id(execution)))
 
+    def resume(self, execution: Execution) -> None:
+        """What waits for room in :meth:`pace` goes on."""
+        _wake(self._rooms.get(id(execution)))
+
     async def close(self) -> None:
         """End what is under way: nobody waits for it any more."""
         self._closing = True
-        for wait in tuple(self._waits.values()):
+        for wait in (*self._waits.values(), *self._rooms.values()):
             _wake(wait)
         while self._tasks:
             await asyncio.wait(self._tasks)
@@ -69,13 +74,22 @@ class CoroutineInstance(LoopInstance):
     async def pace(self, execution: Execution, index: int, seconds: float) -> bool:
         """Wait before the ``index``-th response; whether to go on, which a cancelled request does not.
 
-        Without a wait the loop gets a turn now and then.
+        Without a wait the loop gets a turn now and then. A request that is paused waits until there is room.
         """
         if seconds > 0:
             await self._wait(execution, seconds)
         elif index % TURN == TURN - 1:
             await asyncio.sleep(0)
+        while execution.paused and not self._closing:
+            room = self._rooms[id(execution)] = asyncio.get_running_loop().create_future()
+            await room
+            del self._rooms[id(execution)]
         return not (execution.cancelled or self._closing)
+
+    async def spend(self, seconds: float) -> None:
+        """Let time go by as if it were spent on computing: no cancel cuts it short, only the instance's end."""
+        if seconds > 0:
+            await self._wait(object(), seconds)
 
     async def _wait(self, whose: object, seconds: float) -> None:
         """Let time go by, until :func:`_wake` or the end of the instance."""

@@ -17,7 +17,8 @@ class InferenceResponse:
 
     ``final`` marks the last one of its request. A decoupled model may end with a final response that carries
     nothing (``is_empty``). ``form`` is one object for all responses whose outputs are alike in names, datatypes, shapes
-    and sizes, as with requests; None says nothing.
+    and sizes, as with requests; None says nothing. ``output_ns`` is how much of the time since the response before was
+    spent on the outputs, for the statistics of a decoupled model.
     """
 
     outputs: dict[str, Tensor] = field(default_factory=dict[str, "Tensor"])
@@ -25,6 +26,7 @@ class InferenceResponse:
     error: InferError | None = None
     final: bool = True
     form: object | None = None
+    output_ns: int = 0
 
     @property
     def is_empty(self) -> bool:

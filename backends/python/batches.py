@@ -34,7 +34,7 @@ class _Running:
 
 
 class _Open:
-    """A request that has no final response yet."""
+    """A request that has no final response yet. ``taken`` responses await their credit."""
 
     __slots__ = ("execution", "running", "taken")
 
@@ -47,7 +47,8 @@ class _Open:
 class Batches:
     """The books of one instance, over all the workers that it has in its life. Serving loop only.
 
-    ``send`` takes the frames that give a worker credit for more responses. Ids only grow: the worker relies on it.
+    ``send`` takes the frames that give a worker credit for more responses; a request that is paused gets none, so that
+    its worker waits with what it has. Ids only grow: the worker relies on it.
     """
 
     def __init__(self, labels: dict[str, Any], send: Callable[[bytes], None], *, decoupled: bool) -> None:
@@ -56,6 +57,8 @@ class Batches:
         self._decoupled = decoupled
         self._open: dict[int, _Open] = {}
         self._running: dict[int, _Running] = {}
+        self._withheld: dict[Execution, int] = {}
+        """Requests that get no credit while they are paused."""
         self._last_id = 0
 
     @property
@@ -119,10 +122,18 @@ class Batches:
         if raised:
             _log.error("%s", raised, extra={**self._labels, "request_id": request_id})
 
+    def resume(self, execution: Execution) -> None:
+        """A request is not paused any more: its worker may send again."""
+        request_id = self._withheld.pop(execution, 0)
+        opened = self._open.get(request_id)
+        if opened is not None:
+            self._give_credit(request_id, opened)
+
     def fail(self, reason: str) -> None:
         """The worker is gone: every request without a final response fails, every batch is done."""
         opened, self._open = self._open, {}
         running, self._running = self._running, {}
+        self._withheld.clear()
         for each in running.values():
             each.ended = True
         for each in opened.values():
@@ -133,6 +144,7 @@ class Batches:
     def _deliver(self, request_id: int, opened: _Open, response: InferenceResponse) -> None:
         if response.final:
             del self._open[request_id]
+            self._withheld.pop(opened.execution, None)
             running = opened.running
             running.pending -= 1
             opened.execution.send(response)
@@ -141,9 +153,16 @@ class Batches:
             return
         opened.execution.send(response)
         opened.taken += 1
-        if opened.taken == _CREDIT_STEP:
-            opened.taken = 0
-            self._send(calls.credit_frame(request_id, _CREDIT_STEP))
+        if opened.taken >= _CREDIT_STEP:
+            if opened.execution.paused:
+                self._withheld[opened.execution] = request_id
+            elif not opened.execution.cancelled:
+                # A worker whose request is cancelled runs out of credit, then hears of it, and sends nothing more.
+                self._give_credit(request_id, opened)
+
+    def _give_credit(self, request_id: int, opened: _Open) -> None:
+        self._send(calls.credit_frame(request_id, opened.taken))
+        opened.taken = 0
 
     def _finish(self, running: _Running) -> None:
         done, running.done = running.done, None

@@ -1,4 +1,9 @@
-"""Calls that a model makes to other models (BLS): the server's side, one book per channel."""
+"""Calls that a model makes to other models (BLS): the server's side, one book per channel.
+
+A model that reads the responses of a call slowly slows down the model it calls: what has no credit waits here, and the
+call is paused meanwhile. Not so while another call of the same model has had no response at all: it might have to wait
+for an instance that the paused one holds, and the model reads on only when it is answered.
+"""
 
 from __future__ import annotations
 
@@ -22,12 +27,18 @@ _COUNT = struct.Struct("<I")
 class _OpenCall:
     """A call under way. Responses beyond the worker's credit wait here."""
 
-    __slots__ = ("call", "credit", "waiting")
+    __slots__ = ("answered", "call", "credit", "waiting")
 
     def __init__(self) -> None:
+        self.answered = False
         self.call: Call | None = None
         self.credit = frames.WINDOW
         self.waiting: collections.deque[InferenceResponse] = collections.deque()
+
+    def resume(self) -> None:
+        """There is room for more of its responses."""
+        if self.call is not None:
+            self.call.resume()
 
 
 class CallBook:
@@ -37,6 +48,8 @@ class CallBook:
         self._channel = channel
         self._caller = caller
         self._open: dict[int, _OpenCall] = {}
+        self._unanswered = 0
+        """Calls that have had no response yet."""
 
     def __len__(self) -> int:
         return len(self._open)
@@ -45,6 +58,10 @@ class CallBook:
         """A CALL frame: send the request on. A refused one is answered with the error."""
         call_id = frame.id
         opened = self._open[call_id] = _OpenCall()
+        self._unanswered += 1
+        for other in self._open.values():
+            if other.waiting:
+                other.resume()
         parcel, memory = self._channel.open_parcel(frame.payload)
         if len(parcel.items) != 1:
             msg = f"a call carries one request, this one {len(parcel.items)}"
@@ -65,6 +82,8 @@ class CallBook:
         opened.credit += _COUNT.unpack(frame.payload)[0]
         while opened.waiting and opened.credit:
             self._send(frame.id, opened, opened.waiting.popleft())
+        if not opened.waiting:
+            opened.resume()
 
     def cancel(self, frame: Frame) -> None:
         """A CANCEL frame: pass it on."""
@@ -84,8 +103,14 @@ class CallBook:
         opened = self._open.get(call_id)
         if opened is None:
             response.release()
-        elif opened.waiting or not opened.credit:
+            return
+        if not opened.answered:
+            opened.answered = True
+            self._unanswered -= 1
+        if opened.waiting or not opened.credit:
             opened.waiting.append(response)
+            if opened.call is not None and not self._unanswered:
+                opened.call.pause()
         else:
             self._send(call_id, opened, response)
 

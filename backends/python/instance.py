@@ -157,6 +157,10 @@ class PythonInstance(LoopInstance):
         if request_id:
             self._send(frames.pack(Kind.CANCEL, request_id))
 
+    def resume(self, execution: Execution) -> None:
+        """Have the worker send again."""
+        self._batches.resume(execution)
+
     def interrupt(self, reason: str) -> None:
         """Kill the worker; it is started again. A thread cannot be killed: its model sees its requests cancelled."""
         worker = self._worker

@@ -1,13 +1,13 @@
 """Answer ``IN`` (INT32 [1]) of value n with n responses ``OUT`` (INT32 [1]) of n, as Triton's square backend does.
 
-Model parameters: ``CUSTOM_INFER_DELAY_NS`` and ``CUSTOM_OUTPUT_DELAY_NS`` (nanoseconds before each response),
+Model parameters: ``CUSTOM_INFER_DELAY_NS`` (nanoseconds before each response), ``CUSTOM_OUTPUT_DELAY_NS`` (more of them
+before one that carries data or an error; statistics show them apart),
 ``CUSTOM_CANCEL_DELAY_NS`` (nanoseconds until the final flag of a request that was cancelled), ``CUSTOM_EMPTY_COUNT``
 (so many of the last responses carry nothing) and ``CUSTOM_FAIL_COUNT`` (so many before those are errors).
 """
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -47,7 +47,8 @@ class SquareModel(Model):
 
     def __init__(self, config: ModelConfig) -> None:
         self.config = config
-        self.delay_s = (_count(config, "CUSTOM_INFER_DELAY_NS") + _count(config, "CUSTOM_OUTPUT_DELAY_NS")) * _NS
+        self.infer_delay_s = _count(config, "CUSTOM_INFER_DELAY_NS") * _NS
+        self.output_delay_ns = _count(config, "CUSTOM_OUTPUT_DELAY_NS")
         self.cancel_delay_s = _count(config, "CUSTOM_CANCEL_DELAY_NS") * _NS
         self.empty = _count(config, "CUSTOM_EMPTY_COUNT")
         self.failing = _count(config, "CUSTOM_FAIL_COUNT")
@@ -69,10 +70,15 @@ class SquareInstance(CoroutineInstance):
         model = self._model
         count = int(execution.request.inputs["IN"].as_numpy().item())
         for index in range(count):
-            if not await self.pace(execution, index, model.delay_s):
-                await asyncio.sleep(model.cancel_delay_s)
+            if not await self.pace(execution, index, 0):
+                await self.spend(model.cancel_delay_s)
                 break
-            execution.send(self._response(count, left=count - index))
+            response = self._response(count, left=count - index)
+            await self.spend(model.infer_delay_s)
+            if not response.is_empty:
+                response.output_ns = model.output_delay_ns
+                await self.spend(model.output_delay_ns * _NS)
+            execution.send(response)
         execution.send(InferenceResponse())
 
     def _response(self, value: int, left: int) -> InferenceResponse:

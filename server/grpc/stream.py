@@ -2,7 +2,8 @@
 
 Ordinary models answer in the order of the requests; decoupled ones whenever they have something. Each stream has one
 writer, its handler, and one reader beside it; what is to be written waits in a queue, so a client that reads slowly
-delays nobody else. Failures are messages of the stream, unless the client asked for statuses.
+delays nobody else. Where much waits, the senders of decoupled responses are paused until the client has read.
+Failures are messages of the stream, unless the client asked for statuses.
 """
 
 from __future__ import annotations
@@ -34,6 +35,10 @@ STATUS_MODE = ("triton_grpc_error", "true")
 SHUTTING_DOWN = "GRPC server is shutting down and has stopped accepting new requests."
 MAX_UNSENT = 64 << 20
 """Bytes that wait for a client to read them, above which its further requests wait too."""
+MAX_WAITING = 1 << 20
+"""Bytes that wait for a client to read them, above which decoupled requests are paused."""
+_MESSAGE_COST = 64
+"""Bytes that a message costs besides its own."""
 
 
 class Turn:
@@ -104,6 +109,7 @@ class InferStream:
         self.wants_status = STATUS_MODE in context.metadata
         self.over = False
         self._open: set[Exchange] = set()
+        self._paused: set[Ticket] = set()
         self._turns: deque[Turn] = deque()
         self._queue: deque[bytes | InferError] = deque()
         self._unsent = 0
@@ -141,6 +147,9 @@ class InferStream:
             self._take_turns()
         elif message is not None:
             self._put(message)
+            if self._unsent > MAX_WAITING and exchange.ticket is not None:
+                exchange.ticket.pause()
+                self._paused.add(exchange.ticket)
         elif not self._open:
             self._wake()
 
@@ -195,7 +204,7 @@ class InferStream:
     def _put(self, message: bytes | InferError) -> None:
         self._queue.append(message)
         if isinstance(message, bytes):
-            self._unsent += len(message)
+            self._unsent += len(message) + _MESSAGE_COST
         self._wake()
 
     def _wake(self) -> None:
@@ -222,7 +231,11 @@ class InferStream:
             await self._waiter
 
     def _wrote(self, size: int) -> None:
-        self._unsent -= size
+        self._unsent -= size + _MESSAGE_COST
+        if self._paused and self._unsent <= MAX_WAITING // 2:
+            paused, self._paused = self._paused, set()
+            for ticket in paused:
+                ticket.resume()
         room = self._room
         if room is not None and self._unsent <= MAX_UNSENT // 2:
             self._room = None

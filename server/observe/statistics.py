@@ -10,6 +10,7 @@ meanings are those of Triton's statistics extension and of its ``nv_inference_*`
 
 from __future__ import annotations
 
+import enum
 import time
 from collections import defaultdict
 from dataclasses import dataclass, field
@@ -21,6 +22,9 @@ from . import latency
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+MAX_RESPONSES = 10_000
+"""Responses of one request that are counted apart; those after them are counted with the last of these."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,23 +148,33 @@ class _BatchSpans:
 
 
 class _ResponseSpans:
-    __slots__ = ("compute_infer", "compute_output", "empty_response", "fail", "success")
+    """The n-th responses. There may be thousands of these, so they are plain numbers."""
+
+    __slots__ = ("cancel", "cancel_ns", "empty", "empty_ns", "fail", "fail_ns", "output_ns", "success", "success_ns")
 
     def __init__(self) -> None:
-        self.compute_infer = _Span()
-        self.compute_output = _Span()
-        self.success = _Span()
-        self.fail = _Span()
-        self.empty_response = _Span()
+        self.success = self.success_ns = self.fail = self.fail_ns = self.empty = self.empty_ns = 0
+        self.cancel = self.cancel_ns = self.output_ns = 0
 
     def freeze(self) -> ResponseSnapshot:
+        sent, sent_ns = self.success + self.fail, self.success_ns + self.fail_ns
         return ResponseSnapshot(
-            compute_infer=self.compute_infer.freeze(),
-            compute_output=self.compute_output.freeze(),
-            success=self.success.freeze(),
-            fail=self.fail.freeze(),
-            empty_response=self.empty_response.freeze(),
+            compute_infer=Duration(sent + self.empty, sent_ns + self.empty_ns - self.output_ns),
+            compute_output=Duration(sent, self.output_ns),
+            success=Duration(self.success, self.success_ns),
+            fail=Duration(self.fail, self.fail_ns),
+            empty_response=Duration(self.empty, self.empty_ns),
+            cancel=Duration(self.cancel, self.cancel_ns),
         )
+
+
+class Outcome(enum.Enum):
+    """What a response of a decoupled request was."""
+
+    SUCCESS = "data"
+    FAIL = "an error"
+    EMPTY = "neither"
+    CANCEL = "the end of a request that was cancelled"
 
 
 class ModelStatistics:
@@ -236,17 +250,31 @@ class ModelStatistics:
         self.execution_count += 1
         self.last_inference = time.time_ns() // 1_000_000
 
-    def record_response(self, index: int, total_ns: int, *, failed: bool, empty: bool) -> None:
-        """The ``index``-th response of a decoupled request was sent, ``total_ns`` after the one before it."""
-        while len(self._responses) <= index:
-            self._responses.append(_ResponseSpans())
-        spans = self._responses[index]
-        spans.compute_infer.add(total_ns)
-        if empty:
-            spans.empty_response.add(total_ns)
-            return
-        (spans.fail if failed else spans.success).add(total_ns)
-        spans.compute_output.add(0)
+    def record_response(self, index: int, total_ns: int, outcome: Outcome, output_ns: int = 0) -> None:
+        """The ``index``-th response of a decoupled request was sent, ``total_ns`` after the one before it.
+
+        :param output_ns: how much of that was spent on the outputs.
+        """
+        responses = self._responses
+        if index >= len(responses):
+            index = min(index, MAX_RESPONSES - 1)
+            while len(responses) <= index:
+                responses.append(_ResponseSpans())
+        spans = responses[index]
+        if outcome is Outcome.SUCCESS:
+            spans.success += 1
+            spans.success_ns += total_ns
+            spans.output_ns += output_ns
+        elif outcome is Outcome.FAIL:
+            spans.fail += 1
+            spans.fail_ns += total_ns
+            spans.output_ns += output_ns
+        elif outcome is Outcome.EMPTY:
+            spans.empty += 1
+            spans.empty_ns += total_ns
+        else:
+            spans.cancel += 1
+            spans.cancel_ns += total_ns
 
     @property
     def stamp(self) -> tuple[int, int, int, int]:

@@ -1,7 +1,8 @@
 """In-process instances: a thread each, which blocks in its runtime and hands results back with one wake-up.
 
 The thread takes work from a queue that only the loop fills. It never touches a ticket: it fills stand-ins, and the
-loop sends what they hold. A response of a decoupled model is sent at once, the others when the batch is complete.
+loop sends what they hold. A response of a decoupled model is sent at once, the others when the batch is complete. A
+thread that sends faster than its responses are taken waits in ``send``: its window of them is as wide as a worker's.
 """
 
 from __future__ import annotations
@@ -26,6 +27,9 @@ log = logging.getLogger("infer.scheduling")
 
 CLOSE_TIMEOUT_S = 5.0
 """How long a thread may take to come back from its runtime when its instance is closed."""
+
+WINDOW = 16
+"""Responses of one decoupled request that may be under way between the thread and who takes them."""
 
 
 class ThreadedInstance(LoopInstance):
@@ -52,6 +56,7 @@ class ThreadedInstance(LoopInstance):
         self._loop = loop
         self._decoupled = decoupled
         self._facts = {**(facts or {}), "instance": name}
+        self._paused: dict[Execution, _ThreadExecution] = {}
         self._work: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name=f"instance-{name}", daemon=True)
         self._ended: asyncio.Future[None] = loop.create_future()
@@ -71,6 +76,12 @@ class ThreadedInstance(LoopInstance):
 
     def cancel(self, execution: Execution) -> None:
         """Nothing to tell: the instance reads ``execution.cancelled``."""
+
+    def resume(self, execution: Execution) -> None:
+        """Let the thread send again."""
+        waiting = self._paused.pop(execution, None)
+        if waiting is not None:
+            waiting.give_room()
 
     async def close(self) -> None:
         """Let the thread finish what it holds, close the runtime there, join it.
@@ -105,7 +116,7 @@ class ThreadedInstance(LoopInstance):
         self._loop.call_soon_threadsafe(_resolve, loaded, error)
 
     def _execute(self, batch: Batch, done: Callable[[], None]) -> None:
-        executions = [_ThreadExecution(execution, self._loop, self._decoupled) for execution in batch.executions]
+        executions = [_ThreadExecution(each, self._loop, self._pass_on, self._decoupled) for each in batch.executions]
         local = Batch(executions, batch.rows)
         if all(execution.cancelled for execution in executions):
             error: InferError | None = Cancelled("request was cancelled before it was executed")
@@ -131,6 +142,16 @@ class ThreadedInstance(LoopInstance):
 
     # Serving loop
 
+    def _pass_on(self, execution: _ThreadExecution, response: InferenceResponse) -> None:
+        """Send a response of a decoupled model; it keeps its place in the window while the request is paused."""
+        ticket = execution.ticket
+        ticket.send(response)
+        execution.passed_on += 1
+        if ticket.paused:
+            self._paused[ticket] = execution
+        else:
+            execution.give_room()
+
     def _deliver(
         self,
         batch: Batch,
@@ -155,27 +176,57 @@ class ThreadedInstance(LoopInstance):
 class _ThreadExecution:
     """A request as the instance's thread sees it."""
 
-    __slots__ = ("_decoupled", "_loop", "ended", "request", "responses", "ticket")
+    __slots__ = (
+        "_loop",
+        "_pass_on",
+        "_room",
+        "ended",
+        "passed_on",
+        "request",
+        "responses",
+        "ticket",
+    )
 
-    def __init__(self, ticket: Execution, loop: asyncio.AbstractEventLoop, decoupled: bool) -> None:  # noqa: FBT001  made in one place
+    def __init__(
+        self,
+        ticket: Execution,
+        loop: asyncio.AbstractEventLoop,
+        pass_on: Callable[[_ThreadExecution, InferenceResponse], None],
+        decoupled: bool,  # noqa: FBT001  made in one place
+    ) -> None:
         self.ticket = ticket
         self.request: InferenceRequest = ticket.request
         self.responses: list[InferenceResponse] = []
         self.ended = False
+        self.passed_on = 0
+        """Responses that have been sent on the loop and keep their place in the window."""
         self._loop = loop
-        self._decoupled = decoupled
+        self._pass_on = pass_on
+        self._room = threading.Semaphore(WINDOW) if decoupled else None
 
     @property
     def cancelled(self) -> bool:
         return self.ticket.cancelled
+
+    @property
+    def paused(self) -> bool:
+        return self.ticket.paused
+
+    def give_room(self) -> None:
+        """What was passed on gives up its place. Serving loop."""
+        count, self.passed_on = self.passed_on, 0
+        if self._room is not None:
+            self._room.release(count)
 
     def send(self, response: InferenceResponse) -> None:
         if self.ended:
             response.release()
             return
         self.ended = response.final
-        if self._decoupled:
-            self._loop.call_soon_threadsafe(self.ticket.send, response)
+        if self._room is not None:
+            if not response.final:
+                self._room.acquire()
+            self._loop.call_soon_threadsafe(self._pass_on, self, response)
         else:
             self.responses.append(response)
 

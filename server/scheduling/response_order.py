@@ -1,13 +1,13 @@
 """Responses in the order in which requests left the queue (``preserve_ordering``). Pure.
 
 Every request takes a turn when it goes to an instance. What comes for the first one is passed on, what comes for a
-later one is kept until all before it have had their final response.
+later one is kept until all before it have had their final response; where that is much, its sender is paused.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -15,6 +15,21 @@ if TYPE_CHECKING:
     from ...backends.api.response import InferenceResponse
 
     Deliver = Callable[[InferenceResponse], None]
+
+MAX_KEPT = 16
+"""Responses of one request that are kept before it is paused."""
+
+
+class Sender(Protocol):
+    """Where the responses of a turn come from."""
+
+    def pause(self) -> None:
+        """No more of them for the moment."""
+        ...
+
+    def resume(self) -> None:
+        """Go on."""
+        ...
 
 
 class ResponseOrder:
@@ -28,9 +43,9 @@ class ResponseOrder:
     def __len__(self) -> int:
         return len(self._turns)
 
-    def take_turn(self, deliver: Deliver) -> Deliver:
+    def take_turn(self, deliver: Deliver, sender: Sender) -> Deliver:
         """What stands for ``deliver`` from here on."""
-        turn = _Turn(self, deliver)
+        turn = _Turn(self, deliver, sender)
         self._turns.append(turn)
         return turn.send
 
@@ -48,17 +63,20 @@ class ResponseOrder:
 class _Turn:
     """One request's place."""
 
-    __slots__ = ("_deliver", "_kept", "_order")
+    __slots__ = ("_deliver", "_kept", "_order", "_sender")
 
-    def __init__(self, order: ResponseOrder, deliver: Deliver) -> None:
+    def __init__(self, order: ResponseOrder, deliver: Deliver, sender: Sender) -> None:
         self._order = order
         self._deliver = deliver
+        self._sender = sender
         self._kept: deque[InferenceResponse] = deque()
 
     def send(self, response: InferenceResponse) -> None:
         """Take a response: deliver it, or keep it."""
         if self._kept or not self._order.is_first(self):
             self._kept.append(response)
+            if len(self._kept) >= MAX_KEPT:
+                self._sender.pause()
             return
         # A final response may start the next request, and with it another turn, before this one is over.
         self._deliver(response)
@@ -68,6 +86,8 @@ class _Turn:
     def pass_on(self) -> bool:
         """Deliver what was kept; whether the final response was among it."""
         final = False
+        # Before they are delivered, as who takes them may say that it has no room.
+        self._sender.resume()
         while self._kept:
             final = self._kept[0].final
             self._deliver(self._kept[0])

@@ -7,6 +7,10 @@ its buffers are given back.
 For a model that is not decoupled a ticket also keeps the promise of one response: data and final flag that travel
 apart are joined, and a second response is an error. So no door needs to know how a backend ends its requests.
 
+Who takes the responses of a decoupled model may be slower than the model. It then says ``pause``, and ``resume`` once
+it has room: the instance holds back what is to come, so that nothing grows without bound. A pause is about what has
+come so far: who is sent more all the same says it again. It ends with the request, and with its cancellation.
+
 Times are monotonic nanoseconds. Statistics, traces and "why is it waiting" read the slots.
 """
 
@@ -19,6 +23,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from ...backends.api.errors import Code, FailureReason, Internal
 from ...backends.api.response import InferenceResponse
+from ..observe.statistics import Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -80,6 +85,7 @@ class Ticket:
         "execution_start",
         "instance",
         "last_response",
+        "paused",
         "phase",
         "queue_start",
         "request",
@@ -102,6 +108,8 @@ class Ticket:
         self.statistics = statistics
         self.decoupled = decoupled
         self.cancelled = False
+        self.paused = False
+        """Whether there is no room for more responses. Any thread."""
         self.phase = Phase.PENDING
         self.wait_reason = WaitReason.NONE
         self.batch: Batch | None = None
@@ -128,7 +136,7 @@ class Ticket:
 
     def in_turn(self, order: ResponseOrder) -> None:
         """From here on deliver responses when those of the requests before have been delivered."""
-        self._on_response = order.take_turn(self._on_response)
+        self._on_response = order.take_turn(self._on_response, self)
 
     def send(self, response: InferenceResponse) -> None:
         """Deliver a response; a final one ends the ticket, anything after it is dropped."""
@@ -144,6 +152,9 @@ class Ticket:
             self._error = response.error
         if self.decoupled:
             self._count_response(response)
+            if self.cancelled and not response.final:
+                response.release()
+                return
         if response.final:
             self._finish()
         self._on_response(response)
@@ -157,7 +168,20 @@ class Ticket:
         if self.phase is Phase.DONE or self.cancelled:
             return
         self.cancelled = True
+        self.resume()
         self._owner.cancel(self)
+
+    def pause(self) -> None:
+        """There is no room for more responses at the moment. Idempotent, and nothing once nobody waits for them."""
+        if self.phase is not Phase.DONE and not self.cancelled:
+            self.paused = True
+
+    def resume(self) -> None:
+        """There is room again. Idempotent."""
+        if self.paused:
+            self.paused = False
+            if self.instance is not None:
+                self.instance.resume(self)
 
     def _join(self, response: InferenceResponse) -> InferenceResponse | None:
         """The one response of a model that is not decoupled, or None while it is not complete."""
@@ -186,10 +210,19 @@ class Ticket:
         now = monotonic_ns()
         since = self.last_response or self.execution_start or self.queue_start
         self.last_response = now
-        empty = response.is_empty
-        failed = response.error is not None
-        if not (empty and response.final and self._responses):
-            self.statistics.record_response(self._responses, now - since, failed=failed, empty=empty)
+        error = response.error
+        if response.final and self.cancelled and (response.is_empty or error is not None):
+            outcome = Outcome.CANCEL
+        elif error is not None:
+            outcome = Outcome.FAIL
+        elif response.is_empty:
+            if response.final and self._responses:
+                # The flag alone, behind responses, is none.
+                return
+            outcome = Outcome.EMPTY
+        else:
+            outcome = Outcome.SUCCESS
+        self.statistics.record_response(self._responses, now - since, outcome, response.output_ns)
         self._responses += 1
 
     def _finish(self) -> None:
@@ -205,6 +238,7 @@ class Ticket:
             self._log_failure(error, reason)
         # The batch holds its tickets: left as a circle, request and response would stay until the next collection.
         self.batch = None
+        self.resume()
         self._owner.finished(self)
 
     def _log_failure(self, error: InferError, reason: FailureReason) -> None:

@@ -6,6 +6,7 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 from . import frames, parcels
+from .credit import Credit
 from .errors import TritonErrorCode, TritonModelException
 from .response import InferenceResponse, empty_entry, error_entry
 from .runtime import RUNTIME
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 COMPLETE_FINAL = 1
 """TRITONSERVER_RESPONSE_COMPLETE_FINAL."""
+_CLOSED = "Unable to send response. Response sender has been closed."
 
 
 class Answer:
@@ -25,6 +27,9 @@ class Answer:
 
     When both are gone and no final response was sent, nobody can send one any more: the request then ends with an
     error, because a request that enters must leave.
+
+    A decoupled model that is faster than its client waits in ``send`` for credit, on whatever thread it sends. It need
+    not wait for the end of a request, and not once the request is cancelled: what it then sends is dropped.
     """
 
     __slots__ = (
@@ -49,7 +54,7 @@ class Answer:
         self.sent = 0
         self._channel = channel
         self._lock = threading.Lock()
-        self._credit: threading.Semaphore | None = None
+        self._credit: Credit | None = None
 
     def __del__(self) -> None:
         if not self.closed:
@@ -68,23 +73,33 @@ class Answer:
         return self.cancelled
 
     def add_credit(self, count: int) -> None:
-        """The server has taken ``count`` responses."""
+        """The server has passed ``count`` responses on."""
         credit = self._credit
         if credit is not None:
-            credit.release(count)
+            credit.add(count)
+
+    def cancel(self) -> None:
+        """Nobody waits for the request any more."""
+        self.cancelled = True
+        self._lift_credit()
 
     def close(self) -> None:
         """The final response is under way."""
         self.closed = True
         RUNTIME.answers.pop(self.id, None)
+        self._lift_credit()
+
+    def _lift_credit(self) -> None:
+        credit = self._credit
+        if credit is not None:
+            credit.lift()
 
     def send(self, response: InferenceResponse | None, flags: int) -> None:
         """Send a response, the final flag, or both. Raises TritonModelException where the rules forbid it."""
         final = flags == COMPLETE_FINAL
         with self._lock:
             if self.closed or (self.sent and not self.decoupled and response is not None):
-                msg = "Unable to send response. Response sender has been closed."
-                raise TritonModelException(msg)
+                raise TritonModelException(_CLOSED)
             if not self.decoupled:
                 if response is None:
                     if self.sent:
@@ -96,9 +111,11 @@ class Answer:
             entry = self._entry(response, final=final)
             if final:
                 self.close()
+            elif self._credit is None:
+                self._credit = Credit()
             self.sent += 1
-        if self.decoupled and response is not None:
-            self._wait_for_credit()
+        if not final and not self._may_send():
+            return
         self._channel.send_parcel(frames.Kind.RESPONSE, 0, [entry])
 
     def _entry(self, response: InferenceResponse | None, *, final: bool) -> Entry:
@@ -106,16 +123,20 @@ class Answer:
             return empty_entry(self.id, self._channel.signatures)
         return response.entry(self.id, self._channel.signatures, self.requested, parcels.ENTRY_FINAL if final else 0)
 
-    def _wait_for_credit(self) -> None:
-        if self._credit is None:
-            self._credit = threading.Semaphore(frames.WINDOW)
-        if not self._credit.acquire(blocking=False):
+    def _may_send(self) -> bool:
+        """Wait for room; whether the response is still wanted. Raises TritonModelException if the sender is closed."""
+        credit = self._credit
+        if credit is not None and not self.cancelled and not credit.take():
             waiter = object()
             self._channel.expect(waiter)
             try:
-                self._credit.acquire()
+                credit.wait()
             finally:
                 self._channel.expect_no_more(waiter)
+            if self.closed:
+                # Another thread has sent the final flag, or execute has failed.
+                raise TritonModelException(_CLOSED)
+        return not self.cancelled
 
 
 class InferenceResponseSender:

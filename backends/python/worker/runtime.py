@@ -106,7 +106,7 @@ class Runtime:
             if answer is None:
                 return
             if kind == Kind.CANCEL:
-                answer.cancelled = True
+                answer.cancel()
             else:
                 answer.add_credit(_COUNT.unpack(frame.payload)[0])
 

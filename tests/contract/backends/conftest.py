@@ -44,6 +44,7 @@ class Execution:
     def __init__(self, request: InferenceRequest) -> None:
         self.request = request
         self.cancelled = False
+        self.paused = False
         self.responses: list[InferenceResponse] = []
         self.final = asyncio.Event()
         self.arrived = asyncio.Condition()
@@ -76,6 +77,7 @@ class Caller:
         self.models: dict[str, Callable[[InferenceRequest, Callable[[InferenceResponse], None]], None]] = {}
         self.requests: list[InferenceRequest] = []
         self.cancelled: list[str] = []
+        self.paused: list[str] = []
 
     def call(self, request: InferenceRequest, on_response: Callable[[InferenceResponse], None]) -> Caller.Handle:
         """Answer the call."""
@@ -96,6 +98,15 @@ class Caller:
         def cancel(self) -> None:
             """Note it."""
             self._caller.cancelled.append(self._name)
+
+        def pause(self) -> None:
+            """Note it."""
+            self._caller.paused.append(self._name)
+
+        def resume(self) -> None:
+            """Note that the pause is over."""
+            if self._name in self._caller.paused:
+                self._caller.paused.remove(self._name)
 
 
 class Rig:

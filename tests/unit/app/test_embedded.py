@@ -96,3 +96,23 @@ def test_a_failed_start_raises_the_reason_and_leaves_nothing(repository: Path) -
 def test_a_server_that_does_not_run_says_what_to_do() -> None:
     with pytest.raises(RuntimeError, match="use it as a context manager, or call start"):
         infer.Server("anywhere").index()
+
+
+SQUARE = """
+backend: "square"
+model_transaction_policy { decoupled: true }
+input [{ name: "IN" data_type: TYPE_INT32 dims: [1] }]
+output [{ name: "OUT" data_type: TYPE_INT32 dims: [1] }]
+"""
+
+
+def test_a_stream_that_is_not_read_keeps_its_model_waiting_and_comes_whole_when_it_is(tmp_path: Path) -> None:
+    (tmp_path / "square" / "1").mkdir(parents=True)
+    (tmp_path / "square" / "config.pbtxt").write_text(SQUARE)
+    with infer.Server(tmp_path) as server:
+        results = server.stream("square", {"IN": np.array([2000], np.int32)})
+        next(results)
+        # Another request, answered in turn: by then the first one has had the loop for itself.
+        assert len(list(server.stream("square", {"IN": np.array([1], np.int32)}))) == 1
+        assert results._inbox._queue.qsize() < 200
+        assert sum(1 for _ in results) == 1999

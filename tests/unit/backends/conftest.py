@@ -29,6 +29,7 @@ class Execution:
 
     request: InferenceRequest
     cancelled: bool = False
+    paused: bool = False
     responses: list[InferenceResponse] = field(default_factory=list)
 
     def send(self, response: InferenceResponse) -> None:

@@ -31,7 +31,82 @@ class Scripted(CoroutineInstance):
 
 def execution(script: object) -> Any:
     responses: list[InferenceResponse] = []
-    return SimpleNamespace(request=script, cancelled=False, responses=responses, send=responses.append)
+    return SimpleNamespace(request=script, cancelled=False, paused=False, responses=responses, send=responses.append)
+
+
+class Paced(CoroutineInstance):
+    """Sends three responses as far as there is room for them, and says that it did."""
+
+    async def respond(self, execution: Execution) -> None:
+        for index in range(3):
+            if not await self.pace(execution, index, 0):
+                break
+            execution.send(InferenceResponse(final=False))
+        execution.send(InferenceResponse())
+
+
+async def turns(count: int = 5) -> None:
+    for _ in range(count):
+        await asyncio.sleep(0)
+
+
+async def test_a_paused_request_waits_until_there_is_room_and_no_other_does() -> None:
+    instance = Paced(decoupled=True)
+    paused, other = execution(None), execution(None)
+    paused.paused = True
+    instance.execute(Batch([paused, other], 2), lambda: None)
+    await turns()
+    assert (len(paused.responses), len(other.responses)) == (0, 4)
+    instance.resume(other)
+    instance.resume(paused)
+    await turns()
+    assert paused.responses == []
+    paused.paused = False
+    instance.resume(paused)
+    await turns()
+    assert len(paused.responses) == 4
+    await instance.close()
+
+
+async def test_a_paused_request_that_is_cancelled_goes_on_to_its_end() -> None:
+    instance = Paced(decoupled=True)
+    paused = execution(None)
+    paused.paused = True
+    instance.execute(Batch([paused], 1), lambda: None)
+    await turns()
+    paused.cancelled, paused.paused = True, False
+    instance.resume(paused)
+    await turns()
+    assert [response.final for response in paused.responses] == [True]
+    await instance.close()
+
+
+async def test_closing_does_not_wait_for_room() -> None:
+    instance = Paced(decoupled=True)
+    paused = execution(None)
+    paused.paused = True
+    instance.execute(Batch([paused], 1), lambda: None)
+    await turns()
+    await asyncio.wait_for(instance.close(), 10)
+    assert [response.final for response in paused.responses] == [True]
+
+
+async def test_what_is_spent_on_computing_is_not_cut_short_by_a_cancel_but_by_closing() -> None:
+    class Spending(CoroutineInstance):
+        async def respond(self, execution: Execution) -> None:
+            await self.spend(0)
+            await self.spend(60)
+            execution.send(InferenceResponse())
+
+    instance = Spending(decoupled=True)
+    computing = execution(None)
+    instance.execute(Batch([computing], 1), lambda: None)
+    await turns()
+    instance.cancel(computing)
+    await turns()
+    assert computing.responses == []
+    await asyncio.wait_for(instance.close(), 10)
+    assert len(computing.responses) == 1
 
 
 async def test_an_error_is_the_final_response_and_the_others_of_the_batch_are_answered() -> None:

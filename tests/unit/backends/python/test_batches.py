@@ -32,6 +32,7 @@ class Execution:
             tensor = Tensor(tensor.datatype, tensor.shape, tensor.buffer, device=device)
         self.request = InferenceRequest("m", {"IN": tensor}, request_id=request_id)
         self.cancelled = False
+        self.paused = False
         self.responses: list[InferenceResponse] = []
 
     def send(self, response: InferenceResponse) -> None:
@@ -73,6 +74,11 @@ def answer(request_id: int, value: int = 0, *, final: bool = True) -> Entry:
     """A response with one tensor."""
     response = InferenceResponse({"OUT": Tensor.from_numpy(np.array([value], np.int32))}, final=final)
     return codec.response_entry(request_id, response, Signatures())
+
+
+def credit(request_id: int, count: int) -> bytes:
+    """The frame that lets the worker send so many responses more."""
+    return frames.pack(Kind.CREDIT, request_id, count.to_bytes(4, "little"))
 
 
 def test_ids_only_grow_and_every_request_gets_its_own_response() -> None:
@@ -141,7 +147,53 @@ def test_the_worker_gets_credit_for_every_half_a_window_of_responses() -> None:
     books.respond(*[answer(first, final=False)] * (half - 1))
     assert books.sent == []
     books.respond(*[answer(first, final=False)] * (half + 2))
-    assert books.sent == [frames.pack(Kind.CREDIT, first, half.to_bytes(4, "little"))] * 2
+    assert books.sent == [credit(first, half)] * 2
+
+
+def test_a_paused_request_gets_its_credit_when_it_is_resumed() -> None:
+    books = Books(decoupled=True)
+    paused, other = Execution(), Execution()
+    _, (first, second) = books.begin(paused, other)
+    half = frames.WINDOW // 2
+    paused.paused = True
+    books.respond(*[answer(first, final=False)] * frames.WINDOW)
+    books.batches.resume(other)
+    assert books.sent == []
+    books.respond(*[answer(second, final=False)] * half)
+    paused.paused = False
+    books.batches.resume(paused)
+    books.batches.resume(paused)
+    assert books.sent == [credit(second, half), credit(first, frames.WINDOW)]
+
+
+def test_a_request_that_is_resumed_at_its_end_gets_nothing() -> None:
+    books = Books(decoupled=True)
+    execution = Execution()
+    _, (first,) = books.begin(execution)
+    execution.paused = True
+    books.respond(*[answer(first, final=False)] * frames.WINDOW, answer(first))
+    books.batches.resume(execution)
+    assert books.sent == []
+
+
+def test_a_cancelled_request_gets_no_more_credit() -> None:
+    books = Books(decoupled=True)
+    execution = Execution()
+    _, (first,) = books.begin(execution)
+    execution.cancelled = True
+    books.respond(*[answer(first, final=False)] * frames.WINDOW)
+    assert books.sent == []
+
+
+def test_a_paused_request_of_a_dead_worker_is_forgotten() -> None:
+    books = Books(decoupled=True)
+    execution = Execution()
+    _, (first,) = books.begin(execution)
+    execution.paused = True
+    books.respond(*[answer(first, final=False)] * frames.WINDOW)
+    books.batches.fail("it fell over")
+    books.batches.resume(execution)
+    assert books.sent == []
 
 
 def test_a_request_is_found_by_its_execution_until_it_has_its_final_response() -> None:

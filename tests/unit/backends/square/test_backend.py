@@ -29,6 +29,7 @@ class Execution:
 
     request: InferenceRequest
     patience: int = 1_000_000
+    paused: bool = False
     responses: list[InferenceResponse] = field(default_factory=list)
     ended: asyncio.Event = field(default_factory=asyncio.Event)
 

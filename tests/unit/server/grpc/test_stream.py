@@ -347,5 +347,24 @@ def test_a_client_that_does_not_read_is_not_read_either(
     assert len(stalled.rest()) == 3
 
 
+def test_senders_pause_while_much_waits_for_a_client_and_go_on_when_it_has_read(
+    door: Any, open_stream: Any, make: Any, held: Any, decoupled: str
+) -> None:
+    stalled, other = open_stream(), open_stream()
+    stalled.send(make.one(decoupled, [1], id="big"))
+    other.send(make.one(decoupled, [1], id="small"))
+    by_id = {each.request.request_id: each for each in held(2)}
+    ticket, quick = by_id["big"], by_id["small"]
+    chunk = np.zeros(1 << 20, dtype=np.float32)
+    respond(door, ticket, *[_large(chunk) for _ in range(4)])
+    respond(door, quick, answer(1, final=False))
+    assert (ticket.paused, quick.paused) == (True, False)
+    assert ids([stalled.take() for _ in range(4)]) == ["big"] * 4
+    door.wait_until(lambda: not ticket.paused)
+    respond(door, ticket, answer(2))
+    respond(door, quick, answer(2))
+    assert (len(stalled.rest()), len(other.rest())) == (1, 2)
+
+
 def _large(array: Any) -> InferenceResponse:
     return InferenceResponse({"OUTPUT0": Tensor.from_numpy(array)}, final=False)

@@ -90,7 +90,7 @@ def fail(request: InferenceRequest) -> InferenceResponse:
     return InferenceResponse(error=BackendFailure("ValueError: boom from execute"))
 
 
-@dataclass
+@dataclass(eq=False)
 class FakeTicket:
     """An accepted request that answers itself, or that a test answers."""
 
@@ -98,11 +98,18 @@ class FakeTicket:
     on_response: Callable[[InferenceResponse], None]
     cancelled: bool = False
     done: bool = False
+    paused: bool = False
     on_cancel: Callable[[], None] = field(default=lambda: None)
 
     def send(self, response: InferenceResponse) -> None:
         self.done = True
         self.on_response(response)
+
+    def pause(self) -> None:
+        self.paused = True
+
+    def resume(self) -> None:
+        self.paused = False
 
     def cancel(self) -> None:
         if not self.done and not self.cancelled:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from infer.backends.api.errors import FailureReason
-from infer.server.observe.statistics import Duration, ModelStatistics
+from infer.server.observe.statistics import MAX_RESPONSES, Duration, ModelStatistics, Outcome, ResponseSnapshot
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -48,14 +48,48 @@ def test_executions_are_kept_apart_by_batch_size_in_order() -> None:
 
 
 @pytest.mark.parametrize(
-    ("failed", "empty", "field"), [(False, False, "success"), (True, False, "fail"), (False, True, "empty_response")]
+    ("outcome", "field"),
+    [
+        (Outcome.SUCCESS, "success"),
+        (Outcome.FAIL, "fail"),
+        (Outcome.EMPTY, "empty_response"),
+        (Outcome.CANCEL, "cancel"),
+    ],
 )
-def test_decoupled_responses_are_counted_by_their_index(failed: bool, empty: bool, field: str) -> None:
+def test_decoupled_responses_are_counted_by_their_index(outcome: Outcome, field: str) -> None:
     statistics = ModelStatistics("m", 1)
-    statistics.record_response(1, 7, failed=failed, empty=empty)
+    statistics.record_response(1, 7, outcome)
     picture = statistics.snapshot()
     assert [index for index, _ in picture.responses] == ["0", "1"]
+    assert picture.responses[0][1] == ResponseSnapshot()
     assert getattr(picture.responses[1][1], field) == Duration(1, 7)
+
+
+@pytest.mark.parametrize(
+    ("outcome", "infer", "output"),
+    [
+        (Outcome.SUCCESS, Duration(1, 5), Duration(1, 2)),
+        (Outcome.FAIL, Duration(1, 5), Duration(1, 2)),
+        (Outcome.EMPTY, Duration(1, 7), Duration()),
+        (Outcome.CANCEL, Duration(), Duration()),
+    ],
+)
+def test_what_a_response_took_is_divided_as_far_as_it_says_so(
+    outcome: Outcome, infer: Duration, output: Duration
+) -> None:
+    statistics = ModelStatistics("m", 1)
+    statistics.record_response(0, 7, outcome, output_ns=2)
+    ((_, first),) = statistics.snapshot().responses
+    assert (first.compute_infer, first.compute_output) == (infer, output)
+
+
+def test_an_endless_answer_does_not_make_the_statistics_endless() -> None:
+    statistics = ModelStatistics("m", 1)
+    for index in (0, MAX_RESPONSES - 1, MAX_RESPONSES, MAX_RESPONSES * 1000):
+        statistics.record_response(index, 1, Outcome.SUCCESS)
+    responses = statistics.snapshot().responses
+    assert len(responses) == MAX_RESPONSES
+    assert responses[-1][1].success == Duration(3, 3)
 
 
 def test_a_picture_is_frozen() -> None:

@@ -15,7 +15,7 @@ from infer.backends.api.request import InferenceRequest
 from infer.backends.api.response import InferenceResponse
 from infer.backends.api.tensor import Tensor
 from infer.server.scheduling import instances
-from infer.server.scheduling.instances import ThreadedInstance
+from infer.server.scheduling.instances import WINDOW, ThreadedInstance
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -48,6 +48,7 @@ class Execution:
     def __init__(self) -> None:
         self.request = InferenceRequest("m", {})
         self.cancelled = False
+        self.paused = False
         self.responses: list[InferenceResponse] = []
 
     def send(self, response: InferenceResponse) -> None:
@@ -104,6 +105,46 @@ async def test_decoupled_responses_arrive_in_order() -> None:
 
     responses = await run(Scripted(respond), decoupled=True)
     assert [response.parameters["i"] for response in responses] == [0, 1, 2, 3, 4]
+
+
+class SlowlyRead(Execution):
+    """A request whose reader has no room after each response until it says so."""
+
+    def send(self, response: InferenceResponse) -> None:
+        super().send(response)
+        self.paused = not self.cancelled
+
+
+def pours(batch: Batch) -> None:
+    for _ in range(10 * WINDOW):
+        batch.executions[0].send(InferenceResponse(final=False))
+    batch.executions[0].send(InferenceResponse())
+
+
+async def until(true: Callable[[], bool]) -> None:
+    async with asyncio.timeout(20):
+        while not true():
+            await asyncio.sleep(0.001)
+
+
+async def test_a_thread_that_sends_faster_than_its_reader_reads_waits() -> None:
+    threaded = ThreadedInstance("m_0_0", Scripted(pours), asyncio.get_running_loop(), decoupled=True)
+    await threaded.load()
+    slow, done = SlowlyRead(), asyncio.Event()
+    threaded.execute(Batch((slow,), 1), done.set)
+    for round_ in range(1, 4):
+        await until(lambda round_=round_: len(slow.responses) == round_ * WINDOW)
+        await asyncio.sleep(0.02)
+        assert len(slow.responses) == round_ * WINDOW
+        slow.paused = False
+        threaded.resume(slow)
+        threaded.resume(slow)
+    slow.cancelled = True
+    slow.paused = False
+    threaded.resume(slow)
+    await until(done.is_set)
+    assert len(slow.responses) == 10 * WINDOW + 1
+    await threaded.close()
 
 
 async def test_a_failed_load_raises_and_still_closes() -> None:

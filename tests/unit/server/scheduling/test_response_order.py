@@ -6,17 +6,31 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from infer.backends.api.response import InferenceResponse
-from infer.server.scheduling.response_order import ResponseOrder
+from infer.server.scheduling.response_order import MAX_KEPT, ResponseOrder
 
 MORE = InferenceResponse(final=False)
 FINAL = InferenceResponse()
+
+
+class Sender:
+    """Where a request's responses come from."""
+
+    def __init__(self) -> None:
+        self.paused = False
+
+    def pause(self) -> None:
+        self.paused = True
+
+    def resume(self) -> None:
+        self.paused = False
 
 
 class Bench:
     def __init__(self, requests: str) -> None:
         self.order = ResponseOrder()
         self.seen: list[str] = []
-        self.send = {name: self.order.take_turn(self._deliver(name)) for name in requests}
+        self.senders = {name: Sender() for name in requests}
+        self.send = {name: self.order.take_turn(self._deliver(name), self.senders[name]) for name in requests}
 
     def _deliver(self, name: str):  # noqa: ANN202  what take_turn takes
         return lambda response: self.seen.append(name.upper() if response.final else name)
@@ -63,9 +77,31 @@ def test_a_stream_whose_turn_has_come_goes_on_at_once() -> None:
     assert len(bench.order) == 0
 
 
+def test_whose_turn_has_not_come_is_paused_once_much_is_kept_and_goes_on_with_its_turn() -> None:
+    bench = Bench("ab")
+    for _ in range(MAX_KEPT - 1):
+        bench.send["b"](MORE)
+    assert not bench.senders["b"].paused
+    bench.send["b"](MORE)
+    bench.send["a"](MORE)
+    assert (bench.senders["b"].paused, bench.senders["a"].paused) == (True, False)
+    bench.send["a"](FINAL)
+    assert not bench.senders["b"].paused
+    assert bench.text == "aA" + "b" * MAX_KEPT
+
+
+def test_a_pause_of_who_takes_what_was_kept_stands() -> None:
+    order, late = ResponseOrder(), Sender()
+    first = order.take_turn(lambda response: None, Sender())
+    second = order.take_turn(lambda response: late.pause(), late)
+    second(MORE)
+    first(FINAL)
+    assert late.paused
+
+
 def test_what_a_delivery_sets_off_comes_after_it() -> None:
     order, seen = ResponseOrder(), []
-    later = order.take_turn(lambda response: None)
+    later = order.take_turn(lambda response: None, Sender())
 
     def deliver(response: InferenceResponse) -> None:
         if response.final:
@@ -73,9 +109,9 @@ def test_what_a_delivery_sets_off_comes_after_it() -> None:
             third(FINAL)
 
     order_first = ResponseOrder()
-    first = order_first.take_turn(deliver)
-    second = order_first.take_turn(lambda response: seen.append("second"))
-    third = order_first.take_turn(lambda response: seen.append("third"))
+    first = order_first.take_turn(deliver, Sender())
+    second = order_first.take_turn(lambda response: seen.append("second"), Sender())
+    third = order_first.take_turn(lambda response: seen.append("third"), Sender())
     second(FINAL)
     first(FINAL)
     later(FINAL)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from typing import Any
 
 import pytest
 
@@ -30,11 +31,22 @@ class Owner:
         self.ended.append(ticket)
 
 
+class Instance:
+    """An instance that only remembers."""
+
+    def __init__(self) -> None:
+        self.resumed: list[Any] = []
+
+    def resume(self, execution: Any) -> None:
+        self.resumed.append(execution)
+
+
 class Fixture:
     """One ticket and everything that hears of it."""
 
     def __init__(self, *, decoupled: bool = False) -> None:
         self.owner = Owner()
+        self.instance: Any = Instance()
         self.statistics = ModelStatistics("m", 1)
         self.responses: list[InferenceResponse] = []
         request = InferenceRequest("m", {}, batch_size=3)
@@ -42,7 +54,7 @@ class Fixture:
 
     def execute(self) -> Batch:
         batch = Batch((self.ticket,), 3)
-        self.ticket.start_execution(batch, None, self.ticket.queue_start)
+        self.ticket.start_execution(batch, self.instance, self.ticket.queue_start)
         return batch
 
 
@@ -169,6 +181,67 @@ def test_cancel_reaches_the_owner_once_and_not_after_the_end() -> None:
     done.ticket.cancel()
     assert done.owner.cancelled == []
     assert it.responses[0].error.code is Code.CANCELLED
+
+
+def test_a_pause_lasts_until_there_is_room_and_the_instance_is_told_once() -> None:
+    it = Fixture(decoupled=True)
+    it.execute()
+    assert not it.ticket.paused
+    it.ticket.pause()
+    it.ticket.pause()
+    assert it.ticket.paused
+    it.ticket.resume()
+    it.ticket.resume()
+    assert not it.ticket.paused
+    assert it.instance.resumed == [it.ticket]
+
+
+@pytest.mark.parametrize("end", ["cancel", "final response"])
+def test_a_pause_ends_with_the_request_and_there_is_none_after_it(end: str) -> None:
+    it = Fixture(decoupled=True)
+    it.execute()
+    it.ticket.pause()
+    if end == "cancel":
+        it.ticket.cancel()
+    else:
+        it.ticket.send(InferenceResponse())
+    it.ticket.pause()
+    assert not it.ticket.paused
+    assert it.instance.resumed == [it.ticket]
+
+
+def test_a_request_that_no_instance_has_may_be_paused() -> None:
+    it = Fixture(decoupled=True)
+    it.ticket.pause()
+    it.ticket.resume()
+    assert not it.ticket.paused
+
+
+def test_responses_behind_a_cancel_are_counted_and_dropped_until_the_final_one() -> None:
+    it = Fixture(decoupled=True)
+    it.execute()
+    it.ticket.send(data(final=False))
+    it.ticket.cancel()
+    released: list[str] = []
+    it.ticket.send(data(final=False, released=released))
+    it.ticket.send(InferenceResponse())
+    assert [response.final for response in it.responses] == [False, True]
+    assert released == ["x"]
+    spans = [each for _, each in it.statistics.snapshot().responses]
+    assert [(each.success.count, each.cancel.count, each.compute_infer.count) for each in spans] == [
+        (1, 0, 1),
+        (1, 0, 1),
+        (0, 1, 0),
+    ]
+
+
+def test_a_cancelled_request_that_ends_with_data_is_a_success_of_its_statistics() -> None:
+    it = Fixture(decoupled=True)
+    it.execute()
+    it.ticket.cancel()
+    it.ticket.send(data())
+    ((_, only),) = it.statistics.snapshot().responses
+    assert (only.success.count, only.cancel.count) == (1, 0)
 
 
 def test_the_phases_come_from_the_stamps_of_the_batch() -> None:
