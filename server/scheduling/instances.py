@@ -146,7 +146,9 @@ class ThreadedInstance(LoopInstance):
         for execution in executions:
             for response in execution.responses:
                 execution.ticket.send(response)
-            if not execution.ended and (error is not None or not self._decoupled):
+            if execution.mark and error is None and not execution.ended:
+                execution.ticket.reschedule(execution.mark)
+            elif not execution.ended and (error is not None or not self._decoupled):
                 missing = Internal(f"instance '{self.name}' returned without a response to this request")
                 execution.ticket.send(InferenceResponse(error=error or missing))
         done()
@@ -155,13 +157,14 @@ class ThreadedInstance(LoopInstance):
 class _ThreadExecution:
     """A request as the instance's thread sees it."""
 
-    __slots__ = ("_decoupled", "_loop", "ended", "request", "responses", "ticket")
+    __slots__ = ("_decoupled", "_loop", "ended", "mark", "request", "responses", "ticket")
 
     def __init__(self, ticket: Execution, loop: asyncio.AbstractEventLoop, decoupled: bool) -> None:  # noqa: FBT001  made in one place
         self.ticket = ticket
         self.request: InferenceRequest = ticket.request
         self.responses: list[InferenceResponse] = []
         self.ended = False
+        self.mark = 0
         self._loop = loop
         self._decoupled = decoupled
 
@@ -178,6 +181,9 @@ class _ThreadExecution:
             self._loop.call_soon_threadsafe(self.ticket.send, response)
         else:
             self.responses.append(response)
+
+    def reschedule(self, mark: int) -> None:
+        self.mark = mark
 
 
 def _resolve(future: asyncio.Future[None], error: Exception | None) -> None:

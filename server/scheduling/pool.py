@@ -61,6 +61,10 @@ class PoolOwner(Protocol):
         """An instance is done with a batch, which is off its list."""
         ...
 
+    def lost(self, slot: InstanceSlot, error: InferError) -> None:
+        """An instance is not ready any more."""
+        ...
+
     def no_instance(self, error: InferError) -> None:
         """The last ready instance is gone."""
         ...
@@ -210,6 +214,7 @@ class InstancePool:
         else:
             if slot in self.idle:
                 self.idle.remove(slot)
+            self._owner.lost(slot, Unavailable(f"instance '{slot.name}' {reason}"))
             if not self.any_ready:
                 self._owner.no_instance(Unavailable(f"no instance is ready: {self.reason}"))
         self._on_health()

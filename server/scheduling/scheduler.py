@@ -29,6 +29,11 @@ log = logging.getLogger("infer.scheduling")
 
 STOPPING = "Server is stopping, scheduler for model has stopped accepting new inference requests"
 
+NOT_ITERATIVE = (
+    "Request is released with TRITONSERVER_REQUEST_RELEASE_RESCHEDULE, while the model is not configured to handle "
+    "such a flag."
+)
+
 
 class Scheduler(ABC):
     """The requests of one model version, and the instances that execute them. Serving loop only."""
@@ -89,6 +94,12 @@ class Scheduler(ABC):
         if ticket.instance is not None:
             ticket.instance.cancel(ticket)
 
+    def reschedule(self, ticket: Ticket, mark: int) -> None:  # noqa: ARG002  for schedulers that can
+        """A model gives a request back, which this scheduler has no second turn for."""
+        error = Internal(NOT_ITERATIVE)
+        log.error("%s", error, extra={"request_id": ticket.request.request_id})
+        ticket.fail(error)
+
     def finished(self, ticket: Ticket) -> None:
         """A ticket has its final response."""
         self._executing.discard(ticket)
@@ -120,6 +131,9 @@ class Scheduler(ABC):
             self._statistics.pending -= len(waited)
             self._begin(slot, following, waited)
             self.instances.first_begins(slot)
+
+    def lost(self, slot: InstanceSlot, error: InferError) -> None:  # noqa: B027  most keep nothing by instance
+        """An instance takes nothing more, and what it knew is gone."""
 
     def no_instance(self, error: InferError) -> None:
         """The last ready instance is gone: what waits for one fails."""
