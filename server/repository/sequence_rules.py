@@ -33,14 +33,19 @@ def controls(config: ModelConfig, batching: Document) -> Iterator[Problem]:
             sentence = f"sequence batching control tensor '{name}' is also an input of {config.name}"
             yield Problem(path, f"{sentence}; the server supplies it, so remove it from 'input'")
         names.add(name)
-        if not entry.get("control", ()):
-            sentence = f"sequence batching control tensor '{name}' has no 'control' for {config.name}"
-            yield Problem(path, f"{sentence}; give its kind, such as CONTROL_SEQUENCE_START")
-        for number, control in enumerate(entry.get("control", ())):
-            yield from _control(config, f"{path}.control[{number}]", control, kinds)
-            if number:
-                sentence = f"sequence batching control tensor '{name}' is specified for multiple control kinds"
-                yield Problem(path, f"{sentence} for {config.name}")
+        yield from _entry(config, path, entry, kinds)
+
+
+def _entry(config: ModelConfig, path: str, entry: Document, kinds: set[str]) -> Iterator[Problem]:
+    tensor = f"sequence batching control tensor '{entry.get('name', '')}'"
+    listed = entry.get("control", ())
+    if not listed:
+        sentence = f"{tensor} has no 'control' for {config.name}; give its kind, such as CONTROL_SEQUENCE_START"
+        yield Problem(path, sentence)
+    elif len(listed) > 1:
+        yield Problem(path, f"{tensor} is specified for multiple control kinds for {config.name}")
+    for number, control in enumerate(listed):
+        yield from _control(config, f"{path}.control[{number}]", control, kinds)
 
 
 def _control(config: ModelConfig, path: str, control: Document, kinds: set[str]) -> Iterator[Problem]:

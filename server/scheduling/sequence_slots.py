@@ -191,7 +191,7 @@ class SequenceSlots(Generic[T]):
         A request that executes is not affected. Gives what waited, [] where the request does not wait.
         """
         sequence = self._of.get(item)
-        if sequence is None or sequence.running is item:
+        if sequence is None or sequence.running == item:
             return []
         return self._cut(sequence, now)
 

@@ -43,6 +43,7 @@ class Execution:
         self.request = request
         self.cancelled = False
         self.responses: list[InferenceResponse] = []
+        self.mark: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         self.final = asyncio.Event()
         self.arrived = asyncio.Condition()
         self.changed = asyncio.Event()
@@ -54,6 +55,11 @@ class Execution:
         self.changed.set()
         if response.final:
             self.final.set()
+
+    def reschedule(self, mark: int) -> None:
+        """The model wants the request again."""
+        assert not self.final.is_set(), "a request comes again that has its final response"
+        self.mark.set_result(mark)
 
     async def until(self, count: int) -> None:
         """Wait for so many responses."""
