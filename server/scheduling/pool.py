@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from ...backends.api.backend import InstanceState
 from ...backends.api.errors import InferError, Unavailable
-from .ticket import Phase, Ticket
+from .ticket import Phase, Ticket, WaitReason
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -144,6 +144,11 @@ class InstancePool:
     def any_ready(self) -> bool:
         """Whether at least one instance can take requests."""
         return self._ready > 0
+
+    @property
+    def busy_reason(self) -> WaitReason:
+        """Why a request waits that finds no idle instance."""
+        return WaitReason.ALL_INSTANCES_BUSY if self.all_ready else WaitReason.SOME_RESTARTING
 
     @property
     def reason(self) -> str:

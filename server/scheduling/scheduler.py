@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from ...backends.api.backend import Batch
 from ...backends.api.errors import Cancelled, InferError, Internal, Unavailable
 from .pool import InstancePool, PoolOptions, fail_open
-from .ticket import Phase, Ticket, WaitReason
+from .ticket import Phase, Ticket
 
 if TYPE_CHECKING:
     import asyncio
@@ -197,11 +197,6 @@ class Scheduler(ABC):
         now = monotonic_ns()
         for ticket in tickets:
             ticket.start_execution(batch, slot.instance, now)
-
-    @property
-    def _busy_reason(self) -> WaitReason:
-        """Why a request waits that finds no idle instance."""
-        return WaitReason.ALL_INSTANCES_BUSY if self.instances.all_ready else WaitReason.SOME_RESTARTING
 
 
 def _record(statistics: ModelStatistics, batch: Batch) -> None:

@@ -10,18 +10,18 @@ without an id of its own, and a request that the model gives back (rescheduling)
 from __future__ import annotations
 
 import logging
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from time import monotonic_ns
 from typing import TYPE_CHECKING
 
 from ...backends.api.backend import Batch, Execution
-from ...backends.api.errors import Cancelled, InferError, InstanceDied, InvalidArgument, QueueTimeout
+from ...backends.api.errors import Cancelled, InferError, InstanceDied, QueueTimeout
 from ...backends.api.request import SEQUENCE_END, SEQUENCE_START
-from .batch_settings import batch_key
 from .response_order import ResponseOrder
 from .scheduler import Scheduler
 from .sequence_controls import SequenceControls
-from .sequence_rounds import direct_round, oldest_round
+from .sequence_ids import SequenceIds
+from .sequence_rounds import Rounds
 from .sequence_settings import sequence_settings
 from .sequence_slots import SequenceSlots
 from .ticket import Phase, Ticket, WaitReason
@@ -29,14 +29,13 @@ from .wakeup import Wakeup
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from ...backends.api.backend import LoopInstance
     from ...backends.api.model_config import ModelConfig
     from ...backends.api.request import InferenceRequest
     from ...backends.api.response import InferenceResponse
     from ..observe.statistics import ModelStatistics
-    from .batch_policy import Verdict
     from .pool import InstanceSlot, PoolOptions
     from .sequence_slots import SequenceState
 
@@ -66,22 +65,20 @@ class SequenceScheduler(Scheduler):
         clock: Callable[[], int] = monotonic_ns,
     ) -> None:
         super().__init__(instances, statistics, loop, options, decoupled=config.decoupled)
-        self._name = config.name
         self._facts = options.facts
         self._settings = settings = sequence_settings(config)
+        self._ids = SequenceIds(config, iterative=settings.iterative)
         self._controls = SequenceControls(config)
-        self._key = batch_key(config)
+        self._rounds = Rounds(config, settings)
         self._slots: SequenceSlots[Ticket] = SequenceSlots(len(instances), settings.slots, settings.idle_ns)
         self._index = {slot: index for index, slot in enumerate(self.instances.slots)}
         ordered = settings.oldest is not None and settings.oldest.in_order
         self._orders = [ResponseOrder() for _ in instances] if ordered else []
         self._given_back: dict[Ticket, int] = {}
         """Requests that came back in the execution that is ending, and what the backend knows them by."""
-        self._hold, self._backlog_hold = hold, backlog_hold
-        self._last_id = 0
+        self._hold = _Hold(hold, backlog_hold)
         self._clock = clock
         self._wakeup = Wakeup(loop, clock, self._wake)
-        self._armed: int | None = None
 
     @property
     def pending_count(self) -> int:
@@ -95,20 +92,17 @@ class SequenceScheduler(Scheduler):
 
         Raises InvalidArgument where it cannot belong to a sequence, Unavailable when stopping or without instances.
         """
-        request, key = self._identified(request)
+        request, key = self._ids.identified(request, self._slots)
+        self._controls.check(request.correlation_id)
         ticket = self._admit(self._controls.dressed(request), on_response)
         start, end = bool(request.flags & SEQUENCE_START), bool(request.flags & SEQUENCE_END)
         if start and key in self._slots:
-            log.warning("sequence %s begins anew before its end", self._named(key), extra=self._facts)
+            log.warning("sequence %s begins anew before its end", self._ids.shown(key), extra=self._facts)
         now = ticket.queue_start
         deadline = now + request.timeout_us * _US if request.timeout_us else None
         sequence = self._slots.join(key, ticket, now, start=start, end=end, deadline=deadline)
         if sequence is None:
-            msg = (
-                f"inference request for sequence {request.correlation_id} to model '{self._name}' must specify the "
-                "START flag on the first request of the sequence"
-            )
-            raise InvalidArgument(msg)
+            raise self._ids.unknown(request)
         self._waits(ticket, sequence)
         self._advance()
         return ticket
@@ -172,32 +166,6 @@ class SequenceScheduler(Scheduler):
 
     # One request
 
-    def _identified(self, request: InferenceRequest) -> tuple[InferenceRequest, Hashable]:
-        """A request with the id and the flags it has for the model, and what its sequence is known by.
-
-        Raises InvalidArgument.
-        """
-        if request.batch_size > 1:
-            msg = (
-                f"inference request to model '{self._name}' must specify batch-size 1 due to requirements of sequence "
-                "batcher"
-            )
-            raise InvalidArgument(msg)
-        given = request.correlation_id
-        if given:
-            self._controls.check(given)
-            return request, given
-        if not self._settings.iterative:
-            msg = f"inference request to model '{self._name}' must specify a non-zero or non-empty correlation ID"
-            raise InvalidArgument(msg)
-        while True:
-            self._last_id += 1
-            if self._last_id not in self._slots:
-                break
-        number = self._last_id
-        # Its own kind of key, so that a client that uses the same number later has a sequence of its own.
-        return replace(request, correlation_id=number, flags=request.flags | SEQUENCE_START), ("", number)
-
     def _waits(self, ticket: Ticket, sequence: SequenceState[Ticket]) -> None:
         """A request has come to wait, for the reason that is nearest."""
         self._statistics.pending += 1
@@ -206,7 +174,7 @@ class SequenceScheduler(Scheduler):
         elif sequence.running is not None or len(sequence.waiting) > 1:
             ticket.wait_reason = WaitReason.SEQUENCE_BUSY
         else:
-            ticket.wait_reason = WaitReason.BATCH_MAY_GROW if self.instances.idle else self._busy_reason
+            ticket.wait_reason = WaitReason.BATCH_MAY_GROW if self.instances.idle else self.instances.busy_reason
 
     def _take_back(self, ticket: Ticket) -> None:
         """A request that its model has given back waits once more, as one in the middle of its sequence."""
@@ -234,28 +202,27 @@ class SequenceScheduler(Scheduler):
         for ticket in tickets:
             ticket.fail(error)
 
-    def _named(self, key: Hashable) -> str:
-        shown = key[1] if isinstance(key, tuple) else key  # pyright: ignore[reportUnknownVariableType]
-        return f"'{shown}' of model '{self._name}'"
-
     # Rounds
 
     def _advance(self) -> None:
         """Have every idle instance execute what is due of its sequences, and be woken for what is not due yet."""
         wake_at = self._slots.next_event
-        if not self._held():
+        if not self._hold.keeps(self._slots):
             idle = self.instances.idle
             for slot in tuple(idle):
                 # What one executes may have ended already, and with it have given another one its batch.
-                due = slot in idle and self._slots.has_ready(self._index[slot])
-                moment = self._serve(slot) if due else None
+                moment = self._serve(slot) if slot in idle else None
                 if moment is not None:
                     wake_at = moment if wake_at is None else min(wake_at, moment)
-        self._arm(wake_at)
+        if wake_at is not None:
+            self._wakeup.by(wake_at)
 
     def _serve(self, slot: InstanceSlot) -> int | None:
         """Have an idle instance execute a batch of its ready sequences; where none is due yet, when one may be."""
-        verdict = self._decide(self._slots.ready(self._index[slot]))
+        ready = self._slots.ready(self._index[slot])
+        if not ready:
+            return None
+        verdict = self._rounds.decide(ready, self._clock())
         if not verdict.batch:
             return verdict.wake_at
         self.instances.idle.remove(slot)
@@ -266,15 +233,6 @@ class SequenceScheduler(Scheduler):
             self._release(tickets)
             self.instances.release(slot)
         return None
-
-    def _decide(self, ready: Sequence[SequenceState[Ticket]]) -> Verdict[SequenceState[Ticket] | None]:
-        oldest, now = self._settings.oldest, self._clock()
-        if oldest is None:
-            return direct_round(ready, self._key_of, self._settings, now)
-        return oldest_round(ready, self._key_of, oldest, now)
-
-    def _key_of(self, sequence: SequenceState[Ticket]) -> Hashable:
-        return self._key(sequence.waiting[0].request)
 
     def _hand_over_rows(self, slot: InstanceSlot, items: Sequence[Ticket | None], tickets: Sequence[Ticket]) -> bool:
         """Have an instance execute tickets, each in its row. False where it refuses them, which answers them.
@@ -298,36 +256,34 @@ class SequenceScheduler(Scheduler):
                 if not ticket.rounds:
                     ticket.in_turn(self._orders[self._index[slot]])
 
-    def _held(self) -> bool:
-        if self._hold or self._backlog_hold:
-            slots = self._slots
-            if slots.waiting - slots.in_backlog >= self._hold and slots.in_backlog >= self._backlog_hold:
-                self._hold = self._backlog_hold = 0
-        return self._hold > 0 or self._backlog_hold > 0
-
     # Time
 
     def _wake(self) -> None:
-        self._armed = None
         expired = self._slots.expire(self._clock())
         for key in expired.idle:
             log.info(
                 "sequence %s has ended: it was idle for max_sequence_idle_microseconds (%d)",
-                self._named(key),
+                self._ids.shown(key),
                 self._settings.idle_ns // _US,
                 extra=self._facts,
             )
         self._fail_waiting(expired.late, QueueTimeout("timeout of the corresponding sequence has been expired"))
         self._advance()
 
-    def _arm(self, moment: int | None) -> None:
-        """Be woken at a moment or before.
 
-        PERF: a timer that goes off too early costs less than one that is moved with every request.
-        """
-        if moment is not None and (self._armed is None or moment < self._armed):
-            self._armed = moment
-            self._wakeup.at(moment)
+@dataclass(slots=True)
+class _Hold:
+    """What must wait before the first batch is formed, once: requests in slots, and requests in the backlog."""
+
+    in_slots: int
+    in_backlog: int
+
+    def keeps(self, slots: SequenceSlots[Ticket]) -> bool:
+        """Whether everything is still kept back."""
+        enough = slots.waiting - slots.in_backlog >= self.in_slots and slots.in_backlog >= self.in_backlog
+        if enough:
+            self.in_slots = self.in_backlog = 0
+        return not enough
 
 
 class _Nothing:

@@ -9,15 +9,38 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeVar
 
 from .batch_policy import Formation, Verdict
+from .batch_settings import batch_key
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Sequence
 
+    from ...backends.api.model_config import ModelConfig
     from .batch_policy import BatchPolicy
     from .sequence_settings import SequenceSettings
     from .sequence_slots import SequenceState
+    from .ticket import Ticket
 
 T = TypeVar("T")
+
+
+class Rounds:
+    """How the batches of one model version are formed."""
+
+    __slots__ = ("_key", "_settings")
+
+    def __init__(self, config: ModelConfig, settings: SequenceSettings) -> None:
+        self._settings = settings
+        self._key = batch_key(config)
+
+    def decide(self, ready: Sequence[SequenceState[Ticket]], now: int) -> Verdict[SequenceState[Ticket] | None]:
+        """The batch that an idle instance executes now, or when there is something to decide."""
+        oldest = self._settings.oldest
+        if oldest is None:
+            return direct_round(ready, self._key_of, self._settings, now)
+        return oldest_round(ready, self._key_of, oldest, now)
+
+    def _key_of(self, sequence: SequenceState[Ticket]) -> Hashable:
+        return self._key(sequence.waiting[0].request)
 
 
 def direct_round(

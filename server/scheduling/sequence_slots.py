@@ -148,10 +148,6 @@ class SequenceSlots(Generic[T]):
         """The sequences of an instance that have something to do and are not doing it, the longest first."""
         return tuple(self._rows[instance].ready)
 
-    def has_ready(self, instance: int) -> bool:
-        """Whether there is one."""
-        return bool(self._rows[instance].ready)
-
     def take(self, sequence: SequenceState[T]) -> T:
         """The next request of a ready sequence executes."""
         item = sequence.running = sequence.waiting.popleft()
@@ -279,22 +275,13 @@ class SequenceSlots(Generic[T]):
     def _fill(self, now: int) -> None:
         """Give free slots to those that wait for one, the longest first."""
         while self._backlog:
-            free = self._lowest_free()
+            free = _lowest_free(self._rows)
             if free is None:
                 return
             sequence, _ = self._backlog.popitem(last=False)
             self.in_backlog -= len(sequence.waiting)
             sequence.slot = Slot(free, self._rows[free].take(sequence))
             self._make_ready(sequence, now)
-
-    def _lowest_free(self) -> int | None:
-        """The instance with the lowest free row: sequences spread over the instances before they share one."""
-        best: tuple[int, int] | None = None
-        for index, rows in enumerate(self._rows):
-            row = rows.lowest
-            if row is not None and (best is None or row < best[0]):
-                best = (row, index)
-        return best[1] if best is not None else None
 
     def _tighten(self, sequence: SequenceState[T], deadline: int) -> None:
         if sequence.deadline is None or deadline < sequence.deadline:
@@ -335,3 +322,13 @@ class SequenceSlots(Generic[T]):
         if slot is not None:
             self._rows[slot.instance].give_back(slot.row)
             self._fill(now)
+
+
+def _lowest_free(instances: Sequence[_Rows[T]]) -> int | None:
+    """The instance with the lowest free row: sequences spread over the instances before they share one."""
+    best: tuple[int, int] | None = None
+    for index, rows in enumerate(instances):
+        row = rows.lowest
+        if row is not None and (best is None or row < best[0]):
+            best = (row, index)
+    return best[1] if best is not None else None
