@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import queue
 import threading
+import time
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -41,7 +42,7 @@ sequence_batching {
 }
 """
 HEADER = """
-import json
+import os
 import time
 import numpy as np
 import triton_python_backend_utils as pb_utils
@@ -63,6 +64,8 @@ class TritonPythonModel:
             key, flags, value = request.correlation_id(), request.flags(), int(read(request).ravel()[0])
             if flags & pb_utils.TRITONSERVER_REQUEST_FLAG_SEQUENCE_START:
                 self.sums[key] = 0
+            if value == 666:
+                os._exit(1)
             if value == 1000:
                 responses.append(out(len(self.sums)))
                 continue
@@ -164,6 +167,7 @@ ITERATIVE = "sequence_batching { iterative_sequence: true }\n"
 DECOUPLED = "model_transaction_policy { decoupled: true }\n"
 MODELS = {
     "accum": (TENSORS + CPU % 2 + "sequence_batching { max_sequence_idle_microseconds: 60000000 }\n", ACCUM),
+    "fragile": (TENSORS + CPU % 1 + "sequence_batching { max_sequence_idle_microseconds: 60000000 }\n", ACCUM),
     "hasty": (TENSORS + CPU % 1 + "sequence_batching { max_sequence_idle_microseconds: 20000 }\n", ACCUM),
     "rows": (TENSORS.replace('"OUT" data_type: TYPE_INT32 dims: [ 1 ]',
              '"OUT" data_type: TYPE_INT32 dims: [ 5 ]') + CPU % 1 + "max_batch_size: 4\n" + CONTROLS, ROWS),
@@ -275,6 +279,42 @@ def test_a_free_row_below_one_that_executes_reaches_a_model_that_knows_what_is_r
     assert send(client, "rows", 0, 6, START, shape=(1, 1)) == [1, 1, 0, 6, 2]
     assert send(client, "rows", 0, 5, END, shape=(1, 1)) == [0, 1, 1, 5, 1]
     assert send(client, "rows", 0, 6, END, shape=(1, 1)) == [0, 1, 1, 6, 2]
+
+
+def test_sequences_over_one_stream_are_kept_apart_and_in_order(grpc_client: Any) -> None:
+    answers: queue.SimpleQueue[Any] = queue.SimpleQueue()
+    grpc_client.start_stream(lambda result, error: answers.put((result, error)))
+    for value in range(1, 6):
+        for sequence in ("odd", "even"):
+            given = grpcclient.InferInput("IN", [1], "INT32")
+            given.set_data_from_numpy(np.array([2 * value - (sequence == "odd")], np.int32))
+            grpc_client.async_stream_infer(
+                "accum",
+                [given],
+                request_id=sequence,
+                sequence_id=sequence,
+                sequence_start=value == 1,
+                sequence_end=value == 5,
+            )
+    sums: dict[str, list[int]] = {"odd": [], "even": []}
+    for _ in range(10):
+        result, error = answers.get(timeout=LIMIT_S)
+        assert error is None
+        sums[result.get_response().id].append(int(result.as_numpy("OUT")[0]))
+    grpc_client.stop_stream()
+    assert sums == {"odd": [1, 4, 9, 16, 25], "even": [2, 6, 12, 20, 30]}
+
+
+def test_a_sequence_ends_with_the_worker_that_has_its_state(client: Any) -> None:
+    assert send(client, "fragile", 5, 3, START) == [5]
+    with pytest.raises(InferenceServerException, match="Stub process 'fragile_0_0'"):
+        send(client, "fragile", 666, 3)
+    deadline = time.monotonic() + LIMIT_S
+    while not client.is_model_ready("fragile"):
+        assert time.monotonic() < deadline
+    with pytest.raises(InferenceServerException, match="sequence 3 to model 'fragile' must specify the START flag"):
+        send(client, "fragile", 5, 3)
+    assert send(client, "fragile", 6, 3, START | END) == [6]
 
 
 # CASE-48 and CASE-49

@@ -28,13 +28,13 @@ def test_a_request_with_an_id_stays_as_it_is(*, iterative: bool, sequence: int |
 
 @pytest.mark.parametrize("sequence", [0, ""])
 def test_a_request_without_an_id_is_refused(sequence: int | str) -> None:
-    with pytest.raises(InvalidArgument, match="^inference request to model 'm' must specify a non-zero or non-empty"):
+    with pytest.raises(InvalidArgument, match=r"^inference request to model 'm' must specify a non-zero or non-empty"):
         ids().identified(request(sequence, SEQUENCE_START), set())
 
 
 @pytest.mark.parametrize("iterative", [False, True])
 def test_a_request_of_several_rows_is_refused(*, iterative: bool) -> None:
-    with pytest.raises(InvalidArgument, match="must specify batch-size 1 due to requirements of sequence batcher$"):
+    with pytest.raises(InvalidArgument, match=r"must specify batch-size 1 due to requirements of sequence batcher$"):
         ids(iterative=iterative).identified(request(1, rows=2), set())
 
 
