@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from .settings import ServerSettings
 
 DELAY_SCHEDULER = "TRITONSERVER_DELAY_SCHEDULER"
+BACKLOG_DELAY_SCHEDULER = "TRITONSERVER_BACKLOG_DELAY_SCHEDULER"
 
 
 class RunningServer:
@@ -149,7 +150,8 @@ def _engine_settings(settings: ServerSettings) -> EngineSettings:
             gpus=usable_indices(),
             skip_missing_backends=settings.skip_missing_backends,
             parallel=settings.model_load_thread_count,
-            delay_scheduler=_delay_scheduler(),
+            delay_scheduler=_hold(DELAY_SCHEDULER),
+            backlog_delay_scheduler=_hold(BACKLOG_DELAY_SCHEDULER),
             retries=settings.model_load_retry_count,
         ),
         server_id=settings.id,
@@ -165,11 +167,11 @@ def _engine_settings(settings: ServerSettings) -> EngineSettings:
     )
 
 
-def _delay_scheduler() -> int:
-    """How many requests a dynamic batcher waits for before its first batch: Triton's variable for tests of queues."""
-    text = os.environ.get(DELAY_SCHEDULER, "0")
+def _hold(variable: str) -> int:
+    """How many requests a batcher waits for before its first batch: Triton's variables for tests of queues."""
+    text = os.environ.get(variable, "0")
     if not text.isdecimal():
-        msg = f"{DELAY_SCHEDULER}={text} is not a number of requests"
+        msg = f"{variable}={text} is not a number of requests"
         raise InvalidArgument(msg)
     return int(text)
 

@@ -137,6 +137,14 @@ class Execution(Protocol):
         """
         ...
 
+    def reschedule(self, mark: int) -> None:
+        """Give the request back before the batch is done: it comes once more in a later batch of this instance.
+
+        For models with ``iterative_sequence``; to others it is a failure. ``mark`` is the backend's own, and is what
+        ``request.earlier`` says the next time.
+        """
+        ...
+
 
 @dataclass(slots=True)
 class Batch:

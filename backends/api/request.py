@@ -22,7 +22,8 @@ class InferenceRequest:
     ``inputs`` keeps the order of the request. ``requested_outputs`` holds output names, empty for all.
     ``model_version`` is None for "the version policy's choice". ``timeout_us`` is in microseconds, 0 for none.
     ``flags`` is a sum of SEQUENCE_START and SEQUENCE_END. ``batch_size`` is the leading dimension for a model
-    that batches and 1 otherwise; the engine sets it when it checks the request.
+    that batches and 1 otherwise; the engine sets it when it checks the request. ``earlier`` is the mark that the
+    backend gave when it rescheduled the request, 0 for one that was not.
 
     ``form`` is one object for all requests that are alike in everything but their tensors' contents: names, datatypes,
     shapes, sizes, requested outputs and parameters; none has an id. Who makes such requests sets it; who finds
@@ -40,4 +41,5 @@ class InferenceRequest:
     priority: int = 0
     timeout_us: int = 0
     batch_size: int = 1
+    earlier: int = 0
     form: object | None = None

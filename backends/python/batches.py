@@ -114,6 +114,9 @@ class Batches:
             opened = self._open.get(item.id)
             if opened is None:
                 continue
+            if item.flags & parcels.ENTRY_RESCHEDULED:
+                self._give_back(item.id, opened)
+                continue
             response = codec.read_response(item, memory)
             if item.flags & parcels.ENTRY_RAISED:
                 raised, request_id = item.text, opened.execution.request.request_id
@@ -163,6 +166,12 @@ class Batches:
     def _give_credit(self, request_id: int, opened: _Open) -> None:
         self._send(calls.credit_frame(request_id, opened.taken))
         opened.taken = 0
+
+    def _give_back(self, request_id: int, opened: _Open) -> None:
+        """The model wants the request once more; it then has another id, and the worker is told this one."""
+        del self._open[request_id]
+        opened.running.pending -= 1
+        opened.execution.reschedule(request_id)
 
     def _finish(self, running: _Running) -> None:
         done, running.done = running.done, None

@@ -111,6 +111,8 @@ def _request_extras(request: InferenceRequest) -> bytes:
         extras["timeout"] = request.timeout_us
     if request.batch_size != 1:
         extras["batch_size"] = request.batch_size
+    if request.earlier:
+        extras["earlier"] = request.earlier
     return json.dumps(extras).encode() if extras else b""
 
 

@@ -52,9 +52,9 @@ class LoaderSettings:
     """What loading depends on.
 
     ``gpus`` are the usable devices; ``execute_timeout_s`` 0 means no limit; ``retries`` are further tries for a version
-    that does not come up; ``delay_scheduler`` is how many requests a dynamic batcher waits for before its first batch,
-    for tests that fill queues. ``skip_missing_backends``: a model of a backend that is not installed is no failure of
-    :meth:`Loader.load_many`.
+    that does not come up; ``delay_scheduler`` is how many requests a batcher waits for before its first batch, and
+    ``backlog_delay_scheduler`` how many more a sequence batcher wants in its backlog, for tests that fill queues.
+    ``skip_missing_backends``: a model of a backend that is not installed is no failure of :meth:`Loader.load_many`.
     """
 
     repositories: tuple[Path, ...]
@@ -66,6 +66,7 @@ class LoaderSettings:
     parallel: int = 4
     retries: int = 0
     delay_scheduler: int = 0
+    backlog_delay_scheduler: int = 0
 
 
 class Loader:
@@ -305,8 +306,8 @@ class Loader:
         statistics = ModelStatistics(config.name, record.version, config.metric_tags)
         facts = model_facts(config.name, record.version)
         options = PoolOptions(self._settings.execute_timeout_s, lambda: self._table.health_changed(record), facts)
-        hold = self._settings.delay_scheduler
-        scheduler = make_scheduler(config, instances, statistics, self._loop, options, hold=hold)
+        hold, backlog = self._settings.delay_scheduler, self._settings.backlog_delay_scheduler
+        scheduler = make_scheduler(config, instances, statistics, self._loop, options, hold=hold, backlog_hold=backlog)
         signature = ModelSignature(config, labels)
         served = ServedModel(
             record, config=config, signature=signature, statistics=statistics, scheduler=scheduler, model=model

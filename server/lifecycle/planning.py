@@ -89,8 +89,11 @@ def refuse_what_is_not_built(config: ModelConfig) -> None:
     if config.platform == "ensemble" or config.scheduling == "ensemble_scheduling":
         msg = f"model '{config.name}' is an ensemble; this version of infer does not serve ensembles yet"
         raise LoadFailed(msg, code=Code.UNSUPPORTED)
-    if config.scheduling == "sequence_batching":
-        msg = f"model '{config.name}' wants sequence_batching; this version of infer does not serve sequences yet"
+    if config.document.get("sequence_batching", {}).get("state"):
+        msg = (
+            f"model '{config.name}' has its state kept by the server (sequence_batching.state); this version of infer "
+            "does not keep states yet"
+        )
         raise LoadFailed(msg, code=Code.UNSUPPORTED)
     if "TRITON_BATCH_STRATEGY_PATH" in config.parameters:
         msg = (

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ...backends.api.model_config import InstanceKind
-from . import tensor_rules
+from . import sequence_rules, tensor_rules
 from .problem import Problem, UnsoundConfig
 
 if TYPE_CHECKING:
@@ -125,6 +125,11 @@ def _sequence_batching(config: ModelConfig) -> Iterator[Problem]:
     if not 0.0 <= utilization <= 1.0:
         sentence = f"sequence batching minimum slot utilization must be in range (0.0, 1.0] for {config.name}"
         yield Problem(f"{path}.direct.minimum_slot_utilization", f"{sentence}, not {utilization}")
+    candidates = oldest.get("max_candidate_sequences", 0)
+    if candidates < 0:
+        sentence = f"sequence batching max_candidate_sequences must not be negative for {config.name}: {candidates}"
+        yield Problem(f"{path}.oldest.max_candidate_sequences", f"{sentence}; 0 is as many as max_batch_size")
+    yield from sequence_rules.controls(config, batching)
     if "TRITON_BATCH_STRATEGY_PATH" in config.parameters:
         sentence = "TRITON_BATCH_STRATEGY_PATH cannot be combined with sequence_batching"
         yield Problem(path, f"{sentence} for {config.name}; remove one")

@@ -59,7 +59,7 @@ class DefaultScheduler(Scheduler):
             if not self._hand_over(slot, (ticket,), request.batch_size):
                 self.instances.release(slot)
             return ticket
-        ticket.wait_reason = self._busy_reason
+        ticket.wait_reason = self.instances.busy_reason
         self._statistics.pending += 1
         lone = self._lone
         if lone is not None and len(lone.batches) < lone.room and not self._pending:

@@ -93,7 +93,7 @@ class DynamicScheduler(Scheduler):
             ticket.wait_reason = WaitReason.BATCH_MAY_GROW
             self._advance()
         else:
-            ticket.wait_reason = self._busy_reason
+            ticket.wait_reason = self.instances.busy_reason
             self._arm(None)
             self._hand_over_early()
         return ticket

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from .default import DefaultScheduler
 from .dynamic import DynamicScheduler
+from .sequence import SequenceScheduler
 
 if TYPE_CHECKING:
     import asyncio
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from .scheduler import Scheduler
 
 
-def make_scheduler(  # noqa: PLR0913  what a model version consists of; the option by name
+def make_scheduler(  # noqa: PLR0913  what a model version consists of; the options by name
     config: ModelConfig,
     instances: Mapping[str, LoopInstance],
     statistics: ModelStatistics,
@@ -26,8 +27,11 @@ def make_scheduler(  # noqa: PLR0913  what a model version consists of; the opti
     options: PoolOptions,
     *,
     hold: int = 0,
+    backlog_hold: int = 0,
 ) -> Scheduler:
-    """The dynamic batcher where the configuration has ``dynamic_batching``, else the default scheduler."""
+    """The batcher that the configuration has a section for, else the default scheduler."""
+    if config.scheduling == "sequence_batching":
+        return SequenceScheduler(config, instances, statistics, loop, options, hold=hold, backlog_hold=backlog_hold)
     if config.scheduling == "dynamic_batching":
         return DynamicScheduler(config, instances, statistics, loop, options, hold=hold)
     return DefaultScheduler(instances, statistics, loop, options, decoupled=config.decoupled)

@@ -167,7 +167,9 @@ class ThreadedInstance(LoopInstance):
         for execution in executions:
             for response in execution.responses:
                 execution.ticket.send(response)
-            if not execution.ended and (error is not None or not self._decoupled):
+            if execution.mark and error is None and not execution.ended:
+                execution.ticket.reschedule(execution.mark)
+            elif not execution.ended and (error is not None or not self._decoupled):
                 missing = Internal(f"instance '{self.name}' returned without a response to this request")
                 execution.ticket.send(InferenceResponse(error=error or missing))
         done()
@@ -181,6 +183,7 @@ class _ThreadExecution:
         "_pass_on",
         "_room",
         "ended",
+        "mark",
         "passed_on",
         "request",
         "responses",
@@ -200,6 +203,7 @@ class _ThreadExecution:
         self.ended = False
         self.passed_on = 0
         """Responses that have been sent on the loop and keep their place in the window."""
+        self.mark = 0
         self._loop = loop
         self._pass_on = pass_on
         self._room = threading.Semaphore(WINDOW) if decoupled else None
@@ -229,6 +233,9 @@ class _ThreadExecution:
             self._loop.call_soon_threadsafe(self._pass_on, self, response)
         else:
             self.responses.append(response)
+
+    def reschedule(self, mark: int) -> None:
+        self.mark = mark
 
 
 def _resolve(future: asyncio.Future[None], error: Exception | None) -> None:

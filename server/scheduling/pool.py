@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from ...backends.api.backend import InstanceState
 from ...backends.api.errors import InferError, Unavailable
-from .ticket import Phase, Ticket
+from .ticket import Phase, Ticket, WaitReason
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -59,6 +59,10 @@ class PoolOwner(Protocol):
 
     def batch_done(self, slot: InstanceSlot, batch: Batch) -> None:
         """An instance is done with a batch, which is off its list."""
+        ...
+
+    def lost(self, slot: InstanceSlot, error: InferError) -> None:
+        """An instance is not ready any more."""
         ...
 
     def no_instance(self, error: InferError) -> None:
@@ -142,6 +146,11 @@ class InstancePool:
         return self._ready > 0
 
     @property
+    def busy_reason(self) -> WaitReason:
+        """Why a request waits that finds no idle instance."""
+        return WaitReason.ALL_INSTANCES_BUSY if self.all_ready else WaitReason.SOME_RESTARTING
+
+    @property
     def reason(self) -> str:
         """Why instances are not ready, or ""."""
         return "; ".join(
@@ -210,6 +219,7 @@ class InstancePool:
         else:
             if slot in self.idle:
                 self.idle.remove(slot)
+            self._owner.lost(slot, Unavailable(f"instance '{slot.name}' {reason}"))
             if not self.any_ready:
                 self._owner.no_instance(Unavailable(f"no instance is ready: {self.reason}"))
         self._on_health()

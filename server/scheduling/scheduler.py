@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from ...backends.api.backend import Batch
 from ...backends.api.errors import Cancelled, InferError, Internal, Unavailable
 from .pool import InstancePool, PoolOptions, fail_open
-from .ticket import Phase, Ticket, WaitReason
+from .ticket import Phase, Ticket
 
 if TYPE_CHECKING:
     import asyncio
@@ -28,6 +28,11 @@ if TYPE_CHECKING:
 log = logging.getLogger("infer.scheduling")
 
 STOPPING = "Server is stopping, scheduler for model has stopped accepting new inference requests"
+
+NOT_ITERATIVE = (
+    "Request is released with TRITONSERVER_REQUEST_RELEASE_RESCHEDULE, while the model is not configured to handle "
+    "such a flag."
+)
 
 
 class Scheduler(ABC):
@@ -89,6 +94,12 @@ class Scheduler(ABC):
         if ticket.instance is not None:
             ticket.instance.cancel(ticket)
 
+    def reschedule(self, ticket: Ticket, mark: int) -> None:  # noqa: ARG002  for schedulers that can
+        """A model gives a request back, which this scheduler has no second turn for."""
+        error = Internal(NOT_ITERATIVE)
+        log.error("%s", error, extra={"request_id": ticket.request.request_id})
+        ticket.fail(error)
+
     def finished(self, ticket: Ticket) -> None:
         """A ticket has its final response."""
         self._executing.discard(ticket)
@@ -120,6 +131,9 @@ class Scheduler(ABC):
             self._statistics.pending -= len(waited)
             self._begin(slot, following, waited)
             self.instances.first_begins(slot)
+
+    def lost(self, slot: InstanceSlot, error: InferError) -> None:  # noqa: B027  most keep nothing by instance
+        """An instance takes nothing more, and what it knew is gone."""
 
     def no_instance(self, error: InferError) -> None:
         """The last ready instance is gone: what waits for one fails."""
@@ -183,11 +197,6 @@ class Scheduler(ABC):
         now = monotonic_ns()
         for ticket in tickets:
             ticket.start_execution(batch, slot.instance, now)
-
-    @property
-    def _busy_reason(self) -> WaitReason:
-        """Why a request waits that finds no idle instance."""
-        return WaitReason.ALL_INSTANCES_BUSY if self.instances.all_ready else WaitReason.SOME_RESTARTING
 
 
 def _record(statistics: ModelStatistics, batch: Batch) -> None:

@@ -53,6 +53,8 @@ class WaitReason(enum.Enum):
     ALL_INSTANCES_BUSY = "all instances are executing"
     SOME_RESTARTING = "instances are executing or restarting"
     BATCH_MAY_GROW = "its batch may grow until max_queue_delay_microseconds is over"
+    SEQUENCE_BUSY = "an earlier request of its sequence has not been executed"
+    NO_SEQUENCE_SLOT = "every slot is taken by another sequence"
 
 
 class TicketOwner(Protocol):
@@ -60,6 +62,10 @@ class TicketOwner(Protocol):
 
     def cancel(self, ticket: Ticket) -> None:
         """The ticket was cancelled while it was pending or executing."""
+        ...
+
+    def reschedule(self, ticket: Ticket, mark: int) -> None:
+        """The model gives the request back, to have it in a later batch."""
         ...
 
     def finished(self, ticket: Ticket) -> None:
@@ -91,6 +97,7 @@ class Ticket:
         "request",
         "request_end",
         "request_start",
+        "rounds",
         "statistics",
         "wait_reason",
     )
@@ -116,6 +123,8 @@ class Ticket:
         self.instance: LoopInstance | None = None
         self.request_start = self.queue_start = monotonic_ns()
         self.execution_start = self.request_end = self.last_response = 0
+        self.rounds = 0
+        """How often its model has given it back."""
         self._owner = owner
         self._on_response = on_response
         self._held: InferenceResponse | None = None
@@ -133,6 +142,14 @@ class Ticket:
         self.instance = instance
         self.execution_start = now
         self.phase = Phase.EXECUTING
+
+    def wait_again(self, request: InferenceRequest) -> None:
+        """The scheduler puts the ticket back into its queue, with the request as it comes next time."""
+        self.request = request
+        self.batch = None
+        self.instance = None
+        self.phase = Phase.PENDING
+        self.rounds += 1
 
     def in_turn(self, order: ResponseOrder) -> None:
         """From here on deliver responses when those of the requests before have been delivered."""
@@ -158,6 +175,11 @@ class Ticket:
         if response.final:
             self._finish()
         self._on_response(response)
+
+    def reschedule(self, mark: int) -> None:
+        """The model gives the request back: it comes once more in a later batch, with ``mark`` as ``earlier``."""
+        if self.phase is not Phase.DONE:
+            self._owner.reschedule(self, mark)
 
     def fail(self, error: InferError) -> None:
         """End the ticket with an error."""

@@ -37,6 +37,14 @@ class Wakeup:
             self._at = moment
             self._schedule(moment - self._clock())
 
+    def by(self, moment: int) -> None:
+        """Call back at this moment or before.
+
+        PERF: a call that comes too early costs less than a timer that is moved again and again.
+        """
+        if self._at is None or moment < self._at:
+            self.at(moment)
+
     def cancel(self) -> None:
         """Do not call back."""
         self._at = None

@@ -41,7 +41,9 @@ class Answer:
         "closed",
         "decoupled",
         "id",
+        "parked",
         "requested",
+        "rescheduled",
         "sent",
     )
 
@@ -51,6 +53,10 @@ class Answer:
         self.decoupled = decoupled
         self.cancelled = False
         self.closed = False
+        self.rescheduled = False
+        """Whether the model wants the request once more."""
+        self.parked = False
+        """Whether it is on its way there."""
         self.sent = 0
         self._channel = channel
         self._lock = threading.Lock()
@@ -59,7 +65,7 @@ class Answer:
     def __del__(self) -> None:
         if not self.closed:
             RUNTIME.answers.pop(self.id, None)
-            if RUNTIME.is_worker():
+            if RUNTIME.is_worker() and not self.parked:
                 message = "the model let go of the request without sending its final response"
                 entry = error_entry(
                     self.id, self._channel.signatures, message, TritonErrorCode.INTERNAL, parcels.ENTRY_FINAL
@@ -94,10 +100,26 @@ class Answer:
         if credit is not None:
             credit.lift()
 
+    def park(self) -> bool:
+        """The request goes back to the scheduler; False where it has its final response."""
+        with self._lock:
+            self.parked = not self.closed
+            return self.parked
+
+    def resume(self, request_id: int) -> None:
+        """The request is back, under another id: what the model has kept of it from before goes on."""
+        with self._lock:
+            self.id = request_id
+            self.rescheduled = self.parked = False
+            self._credit = None
+
     def send(self, response: InferenceResponse | None, flags: int) -> None:
         """Send a response, the final flag, or both. Raises TritonModelException where the rules forbid it."""
         final = flags == COMPLETE_FINAL
         with self._lock:
+            if self.parked:
+                msg = "Unable to send response. The request is rescheduled; send in its next execution."
+                raise TritonModelException(msg)
             if self.closed or (self.sent and not self.decoupled and response is not None):
                 raise TritonModelException(_CLOSED)
             if not self.decoupled:

@@ -32,6 +32,8 @@ ENTRY_ERROR = 0x02
 """Entry flag: the text is an error message; its code is in bits 8 to 15."""
 ENTRY_RAISED = 0x04
 """Entry flag: the error is an exception that escaped the model, not one it answered with."""
+ENTRY_RESCHEDULED = 0x08
+"""Entry flag, in FINAL only: no response; the request goes back to the scheduler and is executed again."""
 
 _PREFIX = struct.Struct("<IIQ4Q")
 """How many entries, the slab (0: none), the bytes of all tensors, four time stamps."""

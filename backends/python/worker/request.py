@@ -18,6 +18,11 @@ if TYPE_CHECKING:
 
     from .parcels import Entry, Item, Signatures
 
+RELEASE_ALL = 1
+"""TRITONSERVER_REQUEST_RELEASE_ALL."""
+RELEASE_RESCHEDULE = 2
+"""TRITONSERVER_REQUEST_RELEASE_RESCHEDULE."""
+
 
 class MemoryType(enum.Enum):
     """Where outputs of a BLS call should land."""
@@ -179,10 +184,22 @@ class InferenceRequest:
         return self._answer is not None and self._answer.is_cancelled()
 
     def set_release_flags(self, flags: int) -> None:
-        """Keep the request for another round. Raises TritonModelException: rescheduling is not offered yet."""
-        if flags != 1:
-            msg = "only TRITONSERVER_REQUEST_RELEASE_ALL is supported: rescheduling of requests is not offered yet"
+        """Whether the request is done with when ``execute`` returns, or comes once more in a later batch.
+
+        TRITONSERVER_REQUEST_RELEASE_ALL or _RESCHEDULE, the latter for models with ``iterative_sequence``. Raises
+        TritonModelException for anything else, and for a request that was not received in ``execute``.
+        """
+        require(flags, int, "set_release_flags", "flags")
+        if self._answer is None:
+            msg = "set_release_flags is for requests received in execute"
             raise TritonModelException(msg)
+        if flags not in (RELEASE_ALL, RELEASE_RESCHEDULE):
+            msg = (
+                f"Unable to set release flags {flags}; use TRITONSERVER_REQUEST_RELEASE_ALL or "
+                "TRITONSERVER_REQUEST_RELEASE_RESCHEDULE"
+            )
+            raise TritonModelException(msg)
+        self._answer.rescheduled = flags == RELEASE_RESCHEDULE
 
     def exec(self, decoupled: bool = False) -> Any:  # noqa: ANN401, FBT001, FBT002  the interface
         """Call the model and wait: an InferenceResponse, or with ``decoupled`` a ResponseIterator.

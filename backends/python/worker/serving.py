@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     import socket
     from collections.abc import Callable, Coroutine
 
-    from .parcels import Entry
+    from .parcels import Entry, Item
 
 _now = time.monotonic_ns
 _LONG_NS = 1_000_000
@@ -190,7 +190,9 @@ class Worker:
         requests: list[InferenceRequest] = []
         answers: list[Answer] = []
         for item in parcel.items:
-            answer = Answer(item.id, self._channel, self._wanted(item.layout.head[2]), decoupled=self._decoupled)
+            answer = self._resumed(item) if item.extras else None
+            if answer is None:
+                answer = Answer(item.id, self._channel, self._wanted(item.layout.head[2]), decoupled=self._decoupled)
             RUNTIME.answers[item.id] = weakref.ref(answer)
             if RUNTIME.early_cancels and item.id in RUNTIME.early_cancels:
                 answer.cancelled = True
@@ -202,6 +204,14 @@ class Worker:
                 if each <= answers[-1].id:
                     RUNTIME.early_cancels.discard(each)
         return requests, answers
+
+    def _resumed(self, item: Item) -> Answer | None:
+        """What the model has kept of a request that comes once more, or None."""
+        reference = RUNTIME.answers.pop(item.extras.get("earlier", 0), None)
+        answer = reference() if reference is not None else None
+        if answer is not None:
+            answer.resume(item.id)
+        return answer
 
     def _wanted(self, names: tuple[str, ...]) -> frozenset[str]:
         if not names:
@@ -215,7 +225,7 @@ class Worker:
 
     def _collect(self, answers: list[Answer], returned: Any) -> list[Entry]:  # noqa: ANN401  the model's business
         if returned is None:
-            return []
+            return self._rescheduled(answers)
         if self._decoupled:
             msg = (
                 f"Python model '{self._instance}' is using the decoupled mode and the execute function must return None"
@@ -239,7 +249,15 @@ class Worker:
             entries.append(response.entry(answer.id, signatures, answer.requested, parcels.ENTRY_FINAL))
         for answer, _ in pairs:
             answer.close()
-        return entries
+        return entries + self._rescheduled(answers)
+
+    def _rescheduled(self, answers: list[Answer]) -> list[Entry]:
+        """Those of the requests that the model wants once more."""
+        again = [answer for answer in answers if answer.rescheduled]
+        if not again:
+            return []
+        layout = self._channel.signatures.layout((), ())
+        return [parcels.Entry(answer.id, layout, (), parcels.ENTRY_RESCHEDULED) for answer in again if answer.park()]
 
     def _failures(self, answers: list[Answer], message: str) -> list[Entry]:
         text = f"Failed to process the request(s) for model '{self._instance}', message: {message}"
@@ -322,6 +340,10 @@ def _check_response(answer: Answer, response: object) -> None:
         raise TritonModelException(msg)
     if answer.closed:
         msg = "Expected a None object in the execute function return list for a request that has its response"
+        raise TritonModelException(msg)
+    if answer.rescheduled and not response.has_error():
+        # The misspelt word is part of the sentence that users look for.
+        msg = "Expected a None object in the execute function return list for reschduled request"
         raise TritonModelException(msg)
 
 

@@ -46,6 +46,7 @@ class Execution:
         self.cancelled = False
         self.paused = False
         self.responses: list[InferenceResponse] = []
+        self.mark: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         self.final = asyncio.Event()
         self.arrived = asyncio.Condition()
         self.changed = asyncio.Event()
@@ -57,6 +58,11 @@ class Execution:
         self.changed.set()
         if response.final:
             self.final.set()
+
+    def reschedule(self, mark: int) -> None:
+        """The model wants the request again."""
+        assert not self.final.is_set(), "a request comes again that has its final response"
+        self.mark.set_result(mark)
 
     async def until(self, count: int) -> None:
         """Wait for so many responses."""

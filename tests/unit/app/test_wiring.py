@@ -137,9 +137,10 @@ def test_a_port_that_is_taken_stops_the_start_and_all_that_has_begun(tmp_path: P
 
 
 @pytest.mark.parametrize("text", ["many", "-1", "1.5", ""])
+@pytest.mark.parametrize("variable", ["TRITONSERVER_DELAY_SCHEDULER", "TRITONSERVER_BACKLOG_DELAY_SCHEDULER"])
 def test_a_delay_of_the_scheduler_that_is_no_number_of_requests_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variable: str, text: str
 ) -> None:
-    monkeypatch.setenv(wiring.DELAY_SCHEDULER, text)
-    with pytest.raises(InvalidArgument, match=f"TRITONSERVER_DELAY_SCHEDULER={text} is not a number of requests"):
+    monkeypatch.setenv(variable, text)
+    with pytest.raises(InvalidArgument, match=f"{variable}={text} is not a number of requests"):
         wiring.build(ServerSettings(model_repository=(tmp_path,)))

@@ -221,7 +221,7 @@ async def test_a_name_that_leads_out_of_the_repository_is_refused(start: Start, 
     ("words", "sentence"),
     [
         ("ensemble_scheduling { step [] }", "does not serve ensembles yet"),
-        ("sequence_batching {}", "does not serve sequences yet"),
+        ('sequence_batching { state { input_name: "s" output_name: "t" } }', "does not keep states yet"),
         (
             'parameters { key: "TRITON_BATCH_STRATEGY_PATH" value { string_value: "batch.so" } }',
             "names a custom batching library .* remove the parameter",

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import json
+from typing import Any
 
 import numpy as np
+import pytest
 
 from infer.backends.api.backend import Batch
 from infer.backends.api.errors import BackendFailure, InstanceDied, Unsupported
@@ -16,9 +18,6 @@ from infer.backends.python.batches import Batches
 from infer.backends.python.worker import frames, parcels
 from infer.backends.python.worker.frames import HEADER, Kind
 from infer.backends.python.worker.parcels import Entry, Layout, Signatures
-
-if TYPE_CHECKING:
-    import pytest
 
 NOTHING = Layout((), ())
 
@@ -34,10 +33,15 @@ class Execution:
         self.cancelled = False
         self.paused = False
         self.responses: list[InferenceResponse] = []
+        self.marks: list[int] = []
 
     def send(self, response: InferenceResponse) -> None:
         """Take a response."""
         self.responses.append(response)
+
+    def reschedule(self, mark: int) -> None:
+        """The request comes again."""
+        self.marks.append(mark)
 
 
 class Books:
@@ -247,3 +251,44 @@ def test_a_batch_that_a_failing_request_brings_on_outlives_the_failure() -> None
     books.begin(Again())
     books.batches.fail("it fell over")
     assert (len(books.done), books.batches.open_count) == (1, 1)
+
+
+def again(request_id: int) -> Entry:
+    """The model wants a request once more."""
+    return Entry(request_id, NOTHING, (), parcels.ENTRY_RESCHEDULED)
+
+
+@pytest.mark.parametrize("decoupled", [False, True])
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_a_request_that_is_to_come_again_is_not_open_and_its_batch_is_done(
+    *, decoupled: bool, order: tuple[int, int]
+) -> None:
+    books = Books(decoupled=decoupled)
+    executions = Execution(), Execution()
+    batch_id, ids = books.begin(*executions)
+    entries = again(ids[0]), answer(ids[1])
+    books.final(batch_id, *[entries[index] for index in order])
+    assert (executions[0].responses, executions[0].marks) == ([], [ids[0]])
+    assert (len(executions[1].responses), executions[1].marks) == (1, [])
+    assert (len(books.done), books.batches.open_count, books.batches.executing) == (1, 0, False)
+    books.respond(answer(ids[0]))
+    assert executions[0].responses == []
+
+
+def test_a_request_that_comes_again_has_another_id_and_says_the_one_before() -> None:
+    books = Books()
+    execution = Execution()
+    batch_id, (first,) = books.begin(execution)
+    books.final(batch_id, again(first))
+    execution.request.earlier = execution.marks[0]
+    entries = books.batches.begin(Batch([execution], 1), lambda: None, books.signatures)[1]
+    assert entries[0].id > first
+    assert json.loads(entries[0].extras) == {"earlier": first}
+
+
+def test_a_response_and_the_wish_for_another_round_contradict_each_other_and_the_response_counts() -> None:
+    books = Books()
+    execution = Execution()
+    batch_id, (first,) = books.begin(execution)
+    books.final(batch_id, answer(first), again(first))
+    assert (len(execution.responses), execution.marks, len(books.done)) == (1, [], 1)

@@ -147,6 +147,10 @@ BAD = [
         "sequence batching minimum slot utilization must be in range (0.0, 1.0] for m, not 1.5",
     ),
     (
+        GOOD + "sequence_batching { oldest { max_candidate_sequences: -1 } }",
+        "sequence batching max_candidate_sequences must not be negative for m: -1",
+    ),
+    (
         GOOD + "sequence_batching { } response_cache { enable: true }",
         "Response Cache does not currently support model m with sequence batching scheduler.",
     ),

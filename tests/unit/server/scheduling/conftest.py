@@ -74,7 +74,7 @@ class FakeInstance(LoopInstance):
 
 
 class Bench:
-    """A scheduler over some fake instances: the default one, or a dynamic batcher where ``batching`` is given."""
+    """A scheduler over some fake instances: the default one, or the batcher whose section is given."""
 
     def __init__(
         self,
@@ -87,6 +87,8 @@ class Bench:
         inputs: list[dict[str, Any]] | None = None,
         max_batch_size: int = 8,
         hold: int = 0,
+        backlog_hold: int = 0,
+        sequences: dict[str, Any] | None = None,
     ) -> None:
         self.instances = [FakeInstance(depth) for _ in range(instances)]
         self.statistics = ModelStatistics("m", 1)
@@ -95,6 +97,8 @@ class Bench:
         document["model_transaction_policy"] = {"decoupled": decoupled}
         if batching is not None:
             document["dynamic_batching"] = batching
+        if sequences is not None:
+            document["sequence_batching"] = sequences
         named = {f"m_0_{index}": instance for index, instance in enumerate(self.instances)}
         loop = asyncio.get_running_loop()
         self.scheduler = make_scheduler(
@@ -104,6 +108,7 @@ class Bench:
             loop,
             PoolOptions(execute_timeout_s, self._changed, model_facts("m", 1)),
             hold=hold,
+            backlog_hold=backlog_hold,
         )
         self.changed = asyncio.Event()
         for instance in self.instances:
@@ -124,8 +129,11 @@ class Bench:
         priority: int = 0,
         timeout_us: int = 0,
         inputs: dict[str, Tensor] | None = None,
+        sequence: int | str = 0,
+        flags: int = 0,
     ) -> Ticket:
         request = InferenceRequest("m", inputs or {}, request_id=request_id, priority=priority, timeout_us=timeout_us)
+        request.correlation_id, request.flags = sequence, flags
         request.batch_size = rows
         return self.scheduler.submit(request, lambda response: self._answered(request_id, response))
 
@@ -162,6 +170,8 @@ class MakeBench(Protocol):
         inputs: list[dict[str, Any]] | None = None,
         max_batch_size: int = 8,
         hold: int = 0,
+        backlog_hold: int = 0,
+        sequences: dict[str, Any] | None = None,
     ) -> Bench: ...
 
 

@@ -50,6 +50,11 @@ class Execution:
         self.cancelled = False
         self.paused = False
         self.responses: list[InferenceResponse] = []
+        self.marks: list[int] = []
+
+    def reschedule(self, mark: int) -> None:
+        assert threading.current_thread() is threading.main_thread()
+        self.marks.append(mark)
 
     def send(self, response: InferenceResponse) -> None:
         assert threading.current_thread() is threading.main_thread()
@@ -145,6 +150,29 @@ async def test_a_thread_that_sends_faster_than_its_reader_reads_waits() -> None:
     await until(done.is_set)
     assert len(slow.responses) == 10 * WINDOW + 1
     await threaded.close()
+
+
+@pytest.mark.parametrize("decoupled", [False, True])
+async def test_a_request_may_come_again_unless_it_has_its_response_or_its_batch_fails(*, decoupled: bool) -> None:
+    def give_back(batch: Batch) -> None:
+        for execution in batch.executions:
+            execution.reschedule(5)
+        batch.executions[1].send(InferenceResponse())
+
+    def fail(batch: Batch) -> None:
+        give_back(batch)
+        raise ZeroDivisionError("division by zero")
+
+    for execute, marks, errors in ((give_back, [5], []), (fail, [], ["ZeroDivisionError: division by zero"])):
+        threaded = ThreadedInstance("m_0_0", Scripted(execute), asyncio.get_running_loop(), decoupled=decoupled)
+        again, answered = Execution(), Execution()
+        await threaded.load()
+        done = asyncio.Event()
+        threaded.execute(Batch((again, answered), 2), done.set)
+        await done.wait()
+        await threaded.close()
+        assert (again.marks, [str(response.error) for response in again.responses]) == (marks, errors)
+        assert (answered.marks, len(answered.responses)) == ([], 1)
 
 
 async def test_a_failed_load_raises_and_still_closes() -> None:

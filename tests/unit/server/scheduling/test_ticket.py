@@ -23,9 +23,13 @@ class Owner:
     def __init__(self) -> None:
         self.cancelled: list[Ticket] = []
         self.ended: list[Ticket] = []
+        self.rescheduled: list[tuple[Ticket, int]] = []
 
     def cancel(self, ticket: Ticket) -> None:
         self.cancelled.append(ticket)
+
+    def reschedule(self, ticket: Ticket, mark: int) -> None:
+        self.rescheduled.append((ticket, mark))
 
     def finished(self, ticket: Ticket) -> None:
         self.ended.append(ticket)
@@ -264,3 +268,25 @@ def test_a_failure_is_logged_with_the_id_of_its_request(caplog: pytest.LogCaptur
     (record,) = caplog.records
     assert (record.request_id, record.model, record.version) == ("42", "m", "1")
     assert record.getMessage() == "request to model 'm' version 1 failed (OTHER): no"
+
+
+def test_a_request_that_its_model_wants_again_is_its_schedulers_and_pending_once_more() -> None:
+    it = Fixture()
+    batch = it.execute()
+    it.ticket.reschedule(7)
+    assert it.owner.rescheduled == [(it.ticket, 7)]
+    again = InferenceRequest("m", {}, earlier=7)
+    it.ticket.wait_again(again)
+    assert (it.ticket.phase, it.ticket.rounds, it.ticket.request) == (Phase.PENDING, 1, again)
+    assert (it.ticket.batch, it.ticket.instance) == (None, None)
+    it.ticket.start_execution(batch, None, it.ticket.queue_start)
+    it.ticket.send(data())
+    assert (len(it.responses), it.owner.ended) == (1, [it.ticket])
+
+
+def test_a_request_that_has_its_final_response_cannot_come_again() -> None:
+    it = Fixture()
+    it.execute()
+    it.ticket.send(data())
+    it.ticket.reschedule(7)
+    assert it.owner.rescheduled == []

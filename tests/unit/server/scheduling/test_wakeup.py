@@ -88,3 +88,16 @@ async def test_it_can_be_set_again_from_its_own_call() -> None:
     wakeup.at(monotonic_ns())
     await asyncio.wait_for(twice, 5)
     assert moments[1] >= moments[0] + MS
+
+
+async def test_it_comes_by_the_earliest_of_the_moments_it_was_told() -> None:
+    bench = Bench()
+    now = monotonic_ns()
+    bench.wakeup.by(now + 5000 * MS)
+    bench.wakeup.by(now + 2 * MS)
+    bench.wakeup.by(now + 9000 * MS)
+    await asyncio.wait_for(bench.first, 5)
+    assert now + 2 * MS <= bench.came[0] < now + 5000 * MS
+    bench.wakeup.by(0)
+    await asyncio.sleep(0)
+    assert len(bench.came) == 2
