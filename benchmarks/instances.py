@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import tempfile
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -100,6 +101,8 @@ def main() -> None:
     parts: dict[str, Callable[[Path], None]] = {"weights": weights, "batch": batch, "threads": threads, "bound": bound}
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("parts", nargs="*", choices=[*parts, []], help="what to measure")
+    # Numpy would share each product among threads of its own, and those would wait for one another on busy cores.
+    os.environ["OPENBLAS_NUM_THREADS"] = "1"
     for name in parser.parse_args().parts or parts:
         print(f"\n{name}")
         with tempfile.TemporaryDirectory() as folder:
