@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_limits
 
 from infer.backends.api.errors import Code, InferError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     import infer
@@ -103,8 +104,10 @@ def test_so_many_texts_are_written_at_once_and_the_next_one_begins_when_a_reader
 
 
 @pytest.fixture(scope="module")
-def train(script: Callable[[str], Any]) -> Any:
-    return script("llm_stream/train.py")
+def train(script: Callable[[str], Any]) -> Iterator[Any]:
+    """The script that trains. Its matrices are too small to be worth the threads that would share them."""
+    with threadpool_limits(1):
+        yield script("llm_stream/train.py")
 
 
 def test_the_gradients_are_the_slopes_of_the_loss(train: Any) -> None:
