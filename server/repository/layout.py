@@ -6,6 +6,8 @@ number are its versions::
     repository/simple/config.pbtxt
     repository/simple/1/model.py
 
+A folder of scripts and their notes (``clients/simple.py``) may lie beside the models and is none.
+
 Everything here is blocking file I/O and belongs on the loader's pool.
 """
 
@@ -25,6 +27,8 @@ logger = logging.getLogger(__name__)
 
 NOT_VERSIONS = frozenset({"warmup", "initial_state", "configs", "__pycache__"})
 """Folders of a model that are no versions and need no remark."""
+SCRIPTS = frozenset({".py", ".sh"})
+NOTES = frozenset({".md", ".txt"})
 MAX_VERSION = 2**63 - 1
 
 
@@ -72,7 +76,14 @@ def find(repositories: Sequence[Path], name: str) -> ModelFolder:
         where = ", ".join(f"'{repository}'" for repository in distinct)
         msg = f"no folder '{name}' in model repository {where}; create it, or check the name's spelling"
         raise NotFound(msg)
-    entry = _entry(name, places)
+    models = [(repository, path) for repository, path in places if not holds_scripts(path)]
+    if not models:
+        msg = (
+            f"folder '{places[0][1]}' holds scripts and no model; "
+            f"a model's files lie in a folder of their version, such as '{name}/1/model.py'"
+        )
+        raise NotFound(msg)
+    entry = _entry(name, models)
     if isinstance(entry, DuplicateName):
         where = ", ".join(f"'{path}'" for path in entry.paths)
         msg = f"model '{name}' appears in two or more repositories: {where}; keep one of them, or rename one"
@@ -88,6 +99,21 @@ def check_name(name: str) -> None:
     if ".." in name or "/" in name or "\\" in name or "\0" in name:
         msg = f"invalid model name {name!r}, model name must not contain path traversal characters"
         raise InvalidArgument(msg)
+
+
+def holds_scripts(path: Path) -> bool:
+    """Whether a folder beside the models holds programs that use them, and nothing that a model is made of.
+
+    That is a folder with a script, with nothing but scripts and notes, and without ``model.py``: a model whose version
+    folder or configuration was forgotten stays one, so that its load says what is missing. Triton takes every folder
+    for a model.
+    """
+    try:
+        entries = [entry for entry in path.iterdir() if not entry.name.startswith(".") and entry.name != "__pycache__"]
+    except OSError:
+        return False  # whoever looks for its versions says why
+    kinds = {"folder" if entry.is_dir() or entry.name == "model.py" else entry.suffix for entry in entries}
+    return bool(kinds & SCRIPTS) and kinds <= SCRIPTS | NOTES
 
 
 def version_entries(folder: ModelFolder) -> tuple[str, ...]:
@@ -117,7 +143,7 @@ def _model_paths(repository: Path) -> Iterator[Path]:
         raise InvalidArgument(msg) from exc
     for path in entries:
         # Dot folders are version control, editors' and mounted volumes' bookkeeping (`..data`), never models.
-        if path.is_dir() and not path.name.startswith(".") and path.name != "__pycache__":
+        if path.is_dir() and not path.name.startswith(".") and path.name != "__pycache__" and not holds_scripts(path):
             yield path
 
 

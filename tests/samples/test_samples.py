@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
+import re
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,25 +10,23 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-import infer
 from infer.server.repository import layout
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    import infer
 
 REPOSITORY = Path(__file__).parents[2] / "model_repository"
 NAMES = [entry.name for entry in layout.scan([REPOSITORY])]
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[infer.Server]:
-    with infer.Server(model_repository=REPOSITORY) as running:
-        yield running
-
-
 def test_the_samples_are_those_of_the_readme() -> None:
     readme = (REPOSITORY / "README.md").read_text(encoding="utf-8")
-    assert [name for name in NAMES if f"| `{name}` |" not in readme] == []
+    assert sorted(re.findall(r"^\| `(\w+)` \|", readme, re.MULTILINE)) == NAMES
+
+
+def test_the_clients_folder_is_no_model() -> None:
+    assert (REPOSITORY / "clients").is_dir()
+    assert "clients" not in NAMES
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -69,8 +67,10 @@ def test_batched_says_how_many_executed_together(server: infer.Server) -> None:
 
 
 @pytest.mark.parametrize("model", ["digits", "digits_torch"])
-def test_digits_names_more_than_95_percent_of_the_held_out_digits(server: infer.Server, model: str) -> None:
-    train = _script("digits/train.py")
+def test_digits_names_more_than_95_percent_of_the_held_out_digits(
+    server: infer.Server, script: Any, model: str
+) -> None:
+    train = script("digits/train.py")
     _, images, _, digits = train.split()
     labels = (REPOSITORY / model / "labels.txt").read_text(encoding="utf-8").split()
     answers: list[int] = []
@@ -83,21 +83,12 @@ def test_digits_names_more_than_95_percent_of_the_held_out_digits(server: infer.
     assert np.mean(np.array(answers) == digits) > 0.95
 
 
-def test_both_classifiers_of_digits_are_the_same_one(server: infer.Server) -> None:
-    _, images, _, _ = _script("digits/train.py").split()
-    onnx, script = (server.infer(name, {"image": images[:64]})["probabilities"] for name in ("digits", "digits_torch"))
-    np.testing.assert_allclose(onnx, script, atol=1e-5)
+def test_both_classifiers_of_digits_are_the_same_one(server: infer.Server, script: Any) -> None:
+    _, images, _, _ = script("digits/train.py").split()
+    onnx, torch = (server.infer(name, {"image": images[:64]})["probabilities"] for name in ("digits", "digits_torch"))
+    np.testing.assert_allclose(onnx, torch, atol=1e-5)
 
 
-@pytest.mark.parametrize("file", ["digits/1/model.onnx", "digits_torch/1/model.pt"])
-def test_the_digits_files_are_small(file: str) -> None:
+@pytest.mark.parametrize("file", ["digits/1/model.onnx", "digits_torch/1/model.pt", "llm_stream/1/weights.npz"])
+def test_files_of_weights_are_small(file: str) -> None:
     assert (REPOSITORY / file).stat().st_size < 1_000_000
-
-
-def _script(path: str) -> Any:
-    spec = importlib.util.spec_from_file_location("sample_script", REPOSITORY / path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module

@@ -18,7 +18,7 @@ pytestmark = [
 ]
 
 INFER_UP = "infer up --http-address=127.0.0.1 --http-port=0 --grpc-port=0 --metrics-port=0"
-ALL_READY = r"● ready +5/5 ready"
+ALL_READY = r"● ready +10/10 ready"
 
 
 @pytest.fixture
@@ -44,7 +44,8 @@ def test_models_are_seen_unloaded_loaded_and_called_the_server_stays_is_attached
     small.wait_for(ALL_READY)
     small.wait_for(r"simple +● READY")
 
-    small.press("G")
+    small.press("G")  # the last row, square_int32
+    small.press("k")
     small.wait_for(r"simple")
     small.press("u")
     small.wait_for(r"Unload simple\?")

@@ -65,6 +65,68 @@ def test_helper_folders_and_files_of_a_model_are_no_versions_and_no_warning(
     assert not caplog.records
 
 
+def fill(folder: Path, *names: str) -> None:
+    """Files, and folders where a name ends with a slash."""
+    folder.mkdir()
+    for name in names:
+        if name.endswith("/"):
+            (folder / name).mkdir()
+        else:
+            (folder / name).write_text("")
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ("a.py",),
+        ("a.sh", "b.py", "README.md", "notes.txt"),
+        ("a.py", "__pycache__/", ".venv/", ".keep"),
+        ("simple.py", "models.py"),
+    ],
+)
+def test_a_folder_of_scripts_and_notes_beside_the_models_is_no_model(tmp_path: Path, names: tuple[str, ...]) -> None:
+    make(tmp_path, "m/1")
+    fill(tmp_path / "clients", *names)
+    assert [entry.name for entry in scan([tmp_path])] == ["m"]
+    with pytest.raises(
+        NotFound, match=r"folder '.*clients' holds scripts and no model; .* such as 'clients/1/model.py'"
+    ):
+        find([tmp_path], "clients")
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        (),
+        ("labels.txt", "README.md"),
+        ("model.py",),
+        ("model.py", "README.md", "helper.py"),
+        ("model.onnx", "train.py"),
+        ("config.pbtxt", "train.py"),
+        ("train.py", "1/"),
+        ("train.py", "configs/"),
+        (".keep",),
+    ],
+)
+def test_a_folder_that_may_be_meant_as_a_model_is_one_so_that_its_load_says_what_is_missing(
+    tmp_path: Path, names: tuple[str, ...]
+) -> None:
+    fill(tmp_path / "m", *names)
+    assert [entry.name for entry in scan([tmp_path])] == ["m"]
+    assert find([tmp_path], "m").path == tmp_path / "m"
+
+
+def test_scripts_beside_the_models_of_one_repository_do_not_hide_a_model_of_that_name_in_another(
+    tmp_path: Path,
+) -> None:
+    make(tmp_path, "one", "two/m/1")
+    fill(tmp_path / "one" / "m", "a.py")
+    repositories = [tmp_path / "one", tmp_path / "two"]
+    model = ModelFolder("m", tmp_path / "two" / "m", (1,), tmp_path / "two")
+    assert scan(repositories) == [model]
+    assert find(repositories, "m") == model
+
+
 def test_one_name_in_two_repositories_is_a_duplicate_that_names_both_places(tmp_path: Path) -> None:
     make(tmp_path, "one/m/1", "two/m/1", "two/n")
     repositories = [tmp_path / "one", tmp_path / "two"]
