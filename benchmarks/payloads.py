@@ -42,9 +42,9 @@ def simple() -> Payload:
     return _binary("simple", _simple_tensors())
 
 
-def simple_grpc() -> GrpcPayload:
+def simple_grpc(request_id: str = "") -> GrpcPayload:
     """The same over gRPC."""
-    return GrpcPayload("simple", infer_request("simple", _simple_tensors()))
+    return GrpcPayload("simple", infer_request("simple", _simple_tensors(), request_id))
 
 
 def floats(count: int, model: str = "identity_fp32", tensor: str = "INPUT0", rows: int = 1) -> Payload:
