@@ -144,9 +144,12 @@ class Ticket:
             self._error = response.error
         if self.decoupled:
             self._count_response(response)
+        on_response = self._on_response
         if response.final:
             self._finish()
-        self._on_response(response)
+            # Who takes the responses knows its ticket: left as a circle, both would stay with all that they hold.
+            self._on_response = _done
+        on_response(response)
 
     def fail(self, error: InferError) -> None:
         """End the ticket with an error."""
@@ -203,8 +206,10 @@ class Ticket:
             reason = _reason(error, executing=executing)
             self.statistics.record_failure(reason, now - self.request_start)
             self._log_failure(error, reason)
-        # The batch holds its tickets: left as a circle, request and response would stay until the next collection.
+        # The batch holds its tickets, and an error that is raised the frames with its ticket: left as circles, request
+        # and response would stay until the next collection.
         self.batch = None
+        self._error = None
         self._owner.finished(self)
 
     def _log_failure(self, error: InferError, reason: FailureReason) -> None:
@@ -244,3 +249,7 @@ def _reason(error: InferError, *, executing: bool) -> FailureReason:
 
 def _wrong_count(count: int) -> InferenceResponse:
     return InferenceResponse(error=Internal(f"expected a single response, got {count}"))
+
+
+def _done(response: InferenceResponse) -> None:
+    response.release()
