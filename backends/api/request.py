@@ -24,8 +24,8 @@ class InferenceRequest:
     ``flags`` is a sum of SEQUENCE_START and SEQUENCE_END. ``batch_size`` is the leading dimension for a model
     that batches and 1 otherwise; the engine sets it when it checks the request.
 
-    ``form`` is one object for all requests that are alike in everything but their tensors' contents: names, datatypes,
-    shapes, sizes, requested outputs and parameters; none has an id. Who makes such requests sets it; who finds
+    ``form`` is one object for all requests that are alike in everything but their tensors' contents and their ids:
+    names, datatypes, shapes, sizes, requested outputs and parameters. Who makes such requests sets it; who finds
     something out about one of them may remember it for the others. None says nothing.
     """
 
