@@ -4,6 +4,7 @@
 # make lint    style, types, and the one direction of imports
 # make bench   measure against a real Triton (benchmarks/README.md)
 # make soak    200 streams and 500 clients that come and go for a minute: nothing leaks, counters add up
+# make soak-python  1,000 loads, 100,000 exceptions and responses, 200 killed workers of the Python backend: nothing leaks
 # make build   the wheel, in dist/
 # make pictures  take the pictures of the dashboard anew, in packaging/screens
 # make zipapp  dist/infer.pyz, one file for machines with the same Python (packaging/README.md)
@@ -25,7 +26,7 @@ EXTRA := $(if $(shell command -v nvidia-smi >/dev/null 2>&1 && nvidia-smi -L 2>/
 # magika asks for onnxruntime by that name; beside onnxruntime-gpu it would overwrite the GPU providers.
 ONE_ONNXRUNTIME = $(PIP) uninstall --yes onnxruntime && $(PIP) install --force-reinstall --no-deps onnxruntime-gpu
 
-.PHONY: up test test-slow lint bench soak build zipapp binary docker pictures locks clean install install-dev
+.PHONY: up test test-slow lint bench soak soak-python build zipapp binary docker pictures locks clean install install-dev
 
 install: $(VENV)/.installed
 install-dev: $(VENV)/.installed-dev
@@ -50,6 +51,9 @@ bench: $(VENV)/.installed-dev
 
 soak: $(VENV)/.installed-dev
 	$(BIN)/python benchmarks/soak.py $(ARGS)
+
+soak-python: $(VENV)/.installed-dev
+	$(BIN)/python benchmarks/soak_python.py $(ARGS)
 
 build: $(VENV)/.installed-dev
 	rm -rf build/lib build/bdist.* dist/*.whl

@@ -12,6 +12,7 @@ Requests take the same way as those of every door: looked up, checked, queued, e
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import queue
 from concurrent.futures import CancelledError, Future
@@ -19,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..backends.api.errors import LoadFailed, Unavailable
+from ..backends.api.errors import Internal, LoadFailed, Unavailable
 from ..backends.api.request import InferenceRequest
 from ..backends.api.tensor import Tensor
 from ..server.lifecycle.overrides import LoadOverrides
@@ -218,15 +219,27 @@ class Server:
 def _submit(server: RunningServer, request: InferenceRequest, deliver: Callable[[InferenceResponse], None]) -> Ticket:
     """Hand a request in on the serving loop; the caller's thread waits. Raises InferError where it is refused."""
     accepted: Future[Ticket] = Future()
+    server.serving_loop.call_soon(functools.partial(_begin, server, request, deliver, accepted))
+    try:
+        return accepted.result()
+    finally:
+        # An exception holds the frames that it went through, and this one the future that holds the exception.
+        del accepted
 
-    def submit() -> None:
-        try:
-            accepted.set_result(server.engine.infer(request, deliver))
-        except BaseException as exc:  # noqa: BLE001  carried over to the caller's thread
-            accepted.set_exception(exc)
 
-    server.serving_loop.call_soon(submit)
-    return accepted.result()
+def _begin(
+    server: RunningServer,
+    request: InferenceRequest,
+    deliver: Callable[[InferenceResponse], None],
+    accepted: Future[Ticket],
+) -> None:
+    try:
+        accepted.set_result(server.engine.infer(request, deliver))
+    except BaseException as exc:  # noqa: BLE001  carried over to the caller's thread
+        accepted.set_exception(exc)
+    finally:
+        # As above.
+        del accepted
 
 
 class _Inbox:
@@ -282,7 +295,7 @@ class ResponseStream:
             self._ended = True
         if response.error is not None:
             self.close()
-            raise response.error
+            raise _taken_error(response)
         if response.final and response.is_empty:
             raise StopIteration
         return _result(response)
@@ -328,12 +341,20 @@ def _request(  # noqa: PLR0913, PLR0917  the parts of one request
 
 def _result(response: InferenceResponse) -> InferResult:
     """The response as numpy; raises its error where it is one."""
-    error: InferError | None = response.error
-    if error is not None:
-        raise error
+    if response.error is not None:
+        raise _taken_error(response)
     try:
         # Copies, because the buffers go back to their owner.
         outputs = {name: tensor.as_numpy().copy() for name, tensor in response.outputs.items()}
     finally:
         response.release()
     return InferResult(outputs, response.parameters)
+
+
+def _taken_error(response: InferenceResponse) -> InferError:
+    """The error of a response that is one, taken out of it.
+
+    Raised, it holds the frames that it goes through, and they the response: only the garbage collector would free them.
+    """
+    error, response.error = response.error, None
+    return error if error is not None else Internal("a response without an error has none to give")

@@ -5,6 +5,8 @@
     python benchmarks/hot_spots.py simple 16         `simple` at 16 clients
     python benchmarks/hot_spots.py large 1           602 KB each way at one client
     python benchmarks/hot_spots.py grpc 16           `simple` over gRPC; `grpc_large` likewise
+    python benchmarks/hot_spots.py stream_single     one response a request on a stream; a request is a response there
+    python benchmarks/hot_spots.py bls               calls of one model from another; a request is a call there
 
 The server runs in this process with Python's own profiler on its loop. The profiler makes everything slower, small
 functions most: read the order and the calls, not the sum. **Calls per request** do not depend on how busy the machine
@@ -21,9 +23,11 @@ import time
 from pathlib import Path
 from typing import Any
 
+import bls
 import load
 import payloads
 import servers
+import stream
 import throughput
 
 from infer.app.settings import from_command_line
@@ -32,11 +36,23 @@ from infer.app.wiring import build
 SECONDS = 4
 SHOWN = 60
 ROOT = Path(__file__).resolve().parents[1]
+
+
+def _streams(server: servers.Server, _clients: int, seconds: float) -> Any:  # noqa: ANN401  has a rate, as a Load has
+    end = time.perf_counter() + seconds
+    found = stream.ask(server, stream.REQUESTS // 10)
+    while time.perf_counter() < end:
+        found = stream.ask(server, stream.REQUESTS // 10)
+    return found
+
+
 TRAFFIC = {
     "simple": load.http_traffic(payloads.simple()),
     "large": load.http_traffic(payloads.floats(throughput.IMAGE_FLOATS)),
     "grpc": load.grpc_traffic(payloads.simple_grpc()),
     "grpc_large": load.grpc_traffic(payloads.floats_grpc(throughput.IMAGE_FLOATS)),
+    "stream_single": load.Traffic(lambda _server: b"", _streams),
+    "bls": load.Traffic(lambda _server: b"", lambda server, _clients, seconds: bls.burst(server, seconds)),
 }
 
 

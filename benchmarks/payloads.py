@@ -42,9 +42,9 @@ def simple() -> Payload:
     return _binary("simple", _simple_tensors())
 
 
-def simple_grpc() -> GrpcPayload:
+def simple_grpc(request_id: str = "") -> GrpcPayload:
     """The same over gRPC."""
-    return GrpcPayload("simple", infer_request("simple", _simple_tensors()))
+    return GrpcPayload("simple", infer_request("simple", _simple_tensors(), request_id))
 
 
 def floats(count: int, model: str = "identity_fp32", tensor: str = "INPUT0", rows: int = 1) -> Payload:
@@ -58,11 +58,13 @@ def floats_grpc(count: int, model: str = "identity_fp32", tensor: str = "INPUT0"
     return GrpcPayload(model, message, (f"{tensor}:{count}",))
 
 
-def integers_grpc(model: str, count: int) -> GrpcPayload:
-    """One INT32 [count] tensor of the numbers from 0 on, named IN, over gRPC."""
-    return GrpcPayload(
-        model, infer_request(model, [("IN", "INT32", [count], struct.pack(f"<{count}i", *range(count)))])
-    )
+def integers_grpc(model: str, count: int, *, empty_final: bool = False) -> GrpcPayload:
+    """One INT32 [count] tensor of the numbers from 0 on, named IN, over gRPC.
+
+    With ``empty_final`` a last response is asked for also where it has no data.
+    """
+    tensors = [("IN", "INT32", [count], struct.pack(f"<{count}i", *range(count)))]
+    return GrpcPayload(model, infer_request(model, tensors, empty_final=empty_final))
 
 
 def json_floats(size: int) -> Payload:

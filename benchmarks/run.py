@@ -20,6 +20,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import bls
 import help_time
 import loop_lag
 import many_models
@@ -41,7 +42,10 @@ PARTS: dict[str, Callable[[Plan], list[Row]]] = {
     "grpc": throughput.simple_grpc,
     "grpc_large": throughput.large_grpc,
     "batched": throughput.batched,
+    "instances": throughput.instances,
     "stream": stream.measure,
+    "stream_single": stream.single,
+    "bls": bls.measure,
     "digits": runtimes.measure,
     "models": many_models.measure,
     "lag": loop_lag.measure,

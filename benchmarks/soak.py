@@ -24,15 +24,13 @@ import peer
 import servers
 from soak_clients import Crowd, drive
 from soak_footprint import Held, footprint, growth
-from soak_ledger import Counted, Tally, counted, problems
+from soak_ledger import Counted, Tally, problems
+from soak_server import complaints, counters, quiet
 
 if TYPE_CHECKING:
     from servers import Server
 
 MODELS = Path(__file__).with_name("soak_models")
-QUIET_WITHIN_S = 30.0
-QUIET_FOR_S = 2.0
-STEP_S = 0.2
 WARM_UP_SHARE, WARM_UP_LEAST_S = 0.25, 3.0
 
 
@@ -70,51 +68,21 @@ def _soak(server: Server, arguments: argparse.Namespace) -> list[str]:
     warm_up_s = max(WARM_UP_LEAST_S, arguments.seconds * WARM_UP_SHARE)
     size = (arguments.streams, arguments.unary, arguments.channels)
     asyncio.run(drive(server.grpc_port, Crowd(*size, warm_up_s, arguments.seed + 1, arguments.cut)))
-    _quiet(server)
-    before, held = _counted(server), footprint(server.tree())
+    quiet(server)
+    before, held = counters(server), footprint(server.tree())
     cpu_us, started = server.cpu_us(), time.perf_counter()
     crowd = Crowd(*size, arguments.seconds, arguments.seed, arguments.cut)
     tallies = asyncio.run(drive(server.grpc_port, crowd))
     elapsed = time.perf_counter() - started
     print(f"# {server.name}: {elapsed:.0f} s, {(server.cpu_us() - cpu_us) / 1e6 / elapsed:.2f} cores")
-    found = _quiet(server)
-    after, holds = _counted(server), footprint(server.tree())
+    found = quiet(server)
+    after, holds = counters(server), footprint(server.tree())
     for model, tally in tallies.items():
         had = after[model].since(before[model])
         _print(model, tally, had)
         found += problems(model, tally, had)
     _print_held(held, holds)
-    return [*found, *growth(held, holds, arguments.rss_mib), *_complaints(server)]
-
-
-def _quiet(server: Server) -> list[str]:
-    """Wait until nothing is pending, the counters stand still and descriptors are no longer given back."""
-    end = time.monotonic() + QUIET_WITHIN_S
-    state: object = None
-    since = time.monotonic()
-    while time.monotonic() < end:
-        pids = server.tree()
-        held = {pid: (process.files, process.threads) for pid, process in footprint(pids).items()}
-        now = (_counted(server), held)
-        if now != state:
-            state, since = now, time.monotonic()
-        elif time.monotonic() - since > QUIET_FOR_S and not any(model.pending for model in now[0].values()):
-            return []
-        time.sleep(STEP_S)
-    return [f"the server is not quiet {QUIET_WITHIN_S:.0f} s after the last client"]
-
-
-def _counted(server: Server) -> dict[str, Counted]:
-    status, text = server.get("/metrics", port=server.operator_port)
-    if status != servers.OK:
-        raise RuntimeError(f"/metrics answered {status}")
-    return counted(text.decode())
-
-
-def _complaints(server: Server) -> list[str]:
-    lines = server.log.read_text(errors="replace").splitlines()
-    places = [index for index, line in enumerate(lines) if line.startswith("Traceback")]
-    return [f"a traceback in the log: {lines[min(index + 1, len(lines) - 1)].strip()}" for index in places[:3]]
+    return [*found, *growth(held, holds, arguments.rss_mib), *complaints(server)]
 
 
 def _print(model: str, tally: Tally, had: Counted) -> None:

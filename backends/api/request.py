@@ -25,8 +25,8 @@ class InferenceRequest:
     that batches and 1 otherwise; the engine sets it when it checks the request. ``earlier`` is the mark that the
     backend gave when it rescheduled the request, 0 for one that was not.
 
-    ``form`` is one object for all requests that are alike in everything but their tensors' contents: names, datatypes,
-    shapes, sizes, requested outputs and parameters; none has an id. Who makes such requests sets it; who finds
+    ``form`` is one object for all requests that are alike in everything but their tensors' contents and their ids:
+    names, datatypes, shapes, sizes, requested outputs and parameters. Who makes such requests sets it; who finds
     something out about one of them may remember it for the others. None says nothing.
     """
 

@@ -144,6 +144,10 @@ class Batches:
         for each in running.values():
             self._finish(each)
 
+    def close(self) -> None:
+        """No worker follows: let go of who sends."""
+        self._send = _nowhere
+
     def _deliver(self, request_id: int, opened: _Open, response: InferenceResponse) -> None:
         if response.final:
             del self._open[request_id]
@@ -179,3 +183,7 @@ class Batches:
         self._running.pop(running.id, None)
         if done is not None:
             done()
+
+
+def _nowhere(_: bytes) -> None:
+    return

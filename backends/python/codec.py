@@ -27,18 +27,18 @@ if TYPE_CHECKING:
 
 def request_entry(entry_id: int, request: InferenceRequest, signatures: Signatures) -> Entry:
     """A request to send. Raises Unsupported for an input that is not on the host."""
+    text = request.request_id.encode(errors="replace") if request.request_id else b""
     form = request.form
     if form is not None:
         known = signatures.of_form(form)
         if known is not None:
-            return Entry(entry_id, known[0], [tensor.buffer for tensor in request.inputs.values()], 0, b"", known[1])
+            return Entry(entry_id, known[0], [tensor.buffer for tensor in request.inputs.values()], 0, text, known[1])
     version = request.model_version
     head = (request.model_name, -1 if version is None else version, request.requested_outputs)
     rows, buffers = _wire(request.inputs)
     layout, extras = signatures.layout(head, rows), _request_extras(request)
     if form is not None:
         signatures.remember_form(form, layout, extras)
-    text = request.request_id.encode(errors="replace") if request.request_id else b""
     return Entry(entry_id, layout, buffers, 0, text, extras)
 
 

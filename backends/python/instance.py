@@ -258,6 +258,8 @@ class PythonInstance(LoopInstance):
             self._outbox.clear()
             self._outbox = None
         self._batches.fail(reason)
+        if self._closing:
+            self._batches.close()
         if self._answer is not None and not self._answer.done():
             self._answer.set_exception(LoadFailed(reason))
         if restart:

@@ -85,3 +85,8 @@ class OutputReader:
             os.close(descriptor)
             self._take(self._rest)
             self._rest = b""
+            self._log = _nowhere
+
+
+def _nowhere(_: str) -> None:
+    return

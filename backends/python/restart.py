@@ -81,6 +81,9 @@ class Restarter:
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
+        # Instance and observers know this too. Cut, all go at once and not in a round of the garbage collector.
+        self._observers.clear()
+        self._start = _nothing
 
     def _schedule(self, reason: str) -> None:
         self._failures += 1
@@ -105,3 +108,7 @@ class Restarter:
             self.tell(InstanceState.READY, "")
         finally:
             self._task = None
+
+
+async def _nothing() -> None:
+    return

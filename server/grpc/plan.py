@@ -72,7 +72,7 @@ class RequestPlan:
             name: Tensor(datatype, shape, view[start:stop])
             for (name, datatype, shape), (start, stop) in zip(self._inputs, raw, strict=True)
         }
-        alike = not request_id and self.sizes == [stop - start for start, stop in raw]
+        alike = self.sizes == [stop - start for start, stop in raw]
         return self._decoded(inputs, request_id, form=self if alike else None)
 
     def _decoded(self, inputs: dict[str, Tensor], request_id: str, form: RequestPlan | None) -> Decoded:

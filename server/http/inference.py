@@ -127,7 +127,9 @@ class Inference:
         """Send a response and release it; what was sent, or None where it was an error."""
         try:
             if response.error is not None:
-                raise response.error
+                # Raised, it would hold this frame, which holds the response, which holds it: a circle with a request.
+                await send_error(send, response.error)
+                return None
             if self._codec.wants(JSON_GROWTH * json_bytes(response, decoded)):
                 reply = await facts.writer.write_elsewhere(response, decoded, self._codec)
             else:

@@ -105,7 +105,7 @@ class DynamicScheduler(Scheduler):
 
     async def close(self) -> None:
         """Close the instances; what is still in flight fails first."""
-        self._wakeup.cancel()
+        self._wakeup.close()
         await super().close()
 
     def _withdraw(self, ticket: Ticket) -> bool:

@@ -70,6 +70,19 @@ class PoolOwner(Protocol):
         ...
 
 
+class _Nobody:
+    """The owner of a pool that is closed."""
+
+    def feed(self, slot: InstanceSlot) -> None:
+        """Nothing waits."""
+
+    def batch_done(self, slot: InstanceSlot, batch: Batch) -> None:
+        """Nobody counts it."""
+
+    def no_instance(self, error: InferError) -> None:
+        """It is known."""
+
+
 class InstanceSlot:
     """One instance and what it is doing: ``batches`` in the order they were handed over, the first one executing."""
 
@@ -108,6 +121,10 @@ class InstanceSlot:
         else:
             state = "restarting" if self.state is InstanceState.RESTARTING else "dead"
         return InstancePicture(self.name, state, self.instance.pid, self.restarts)
+
+    def detach(self) -> None:
+        """Nobody is told any more when a batch is done."""
+        self._on_done = self.done = _ignore
 
     def _done(self) -> None:
         self._on_done(self)
@@ -201,6 +218,11 @@ class InstancePool:
     async def close(self) -> None:
         """Close the instances, all at once."""
         await asyncio.gather(*(self._close(slot) for slot in self.slots))
+        # Slots, pool and scheduler know each other. Cut, a version that is unloaded goes at once and not in a round of
+        # the garbage collector, which are rare in a server.
+        for slot in self.slots:
+            slot.detach()
+        self._owner = _Nobody()
 
     def _executed(self, slot: InstanceSlot) -> None:
         """The instance is done with its first batch."""
@@ -250,3 +272,7 @@ def fail_open(batch: Batch, error: InferError) -> None:
     for execution in batch.executions:
         if isinstance(execution, Ticket) and execution.phase is not Phase.DONE:
             execution.fail(error)
+
+
+def _ignore(*_: object) -> None:
+    return

@@ -172,9 +172,12 @@ class Ticket:
             if self.cancelled and not response.final:
                 response.release()
                 return
+        on_response = self._on_response
         if response.final:
             self._finish()
-        self._on_response(response)
+            # Who takes the responses knows its ticket: left as a circle, both would stay with all that they hold.
+            self._on_response = _done
+        on_response(response)
 
     def reschedule(self, mark: int) -> None:
         """The model gives the request back: it comes once more in a later batch, with ``mark`` as ``earlier``."""
@@ -258,9 +261,11 @@ class Ticket:
             reason = _reason(error, executing=executing)
             self.statistics.record_failure(reason, now - self.request_start)
             self._log_failure(error, reason)
-        # The batch holds its tickets: left as a circle, request and response would stay until the next collection.
+        # The batch holds its tickets, and an error that is raised the frames with its ticket: left as circles, request
+        # and response would stay until the next collection.
         self.batch = None
         self.resume()
+        self._error = None
         self._owner.finished(self)
 
     def _log_failure(self, error: InferError, reason: FailureReason) -> None:
@@ -300,3 +305,7 @@ def _reason(error: InferError, *, executing: bool) -> FailureReason:
 
 def _wrong_count(count: int) -> InferenceResponse:
     return InferenceResponse(error=Internal(f"expected a single response, got {count}"))
+
+
+def _done(response: InferenceResponse) -> None:
+    response.release()

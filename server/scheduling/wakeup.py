@@ -52,6 +52,11 @@ class Wakeup:
             self._handle.cancel()
             self._handle = None
 
+    def close(self) -> None:
+        """Never call back again, and let go of who was to be called."""
+        self.cancel()
+        self._callback = _nothing
+
     def _schedule(self, remaining: int) -> None:
         if remaining < _BELOW_TIMER_NS:
             self._handle = self._loop.call_soon(self._due)
@@ -69,3 +74,7 @@ class Wakeup:
             return
         self._at = None
         self._callback()
+
+
+def _nothing() -> None:
+    return

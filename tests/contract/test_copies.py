@@ -1,7 +1,8 @@
 """How often a large tensor is copied on its way, counted by where its bytes lie at each station.
 
 The counts are published as a table in ARCHITECTURE.md, and the test keeps the table true. Copies between the kernel
-and the process are not counted: every server has them.
+and the process are not counted: every server has them. Between processes a tensor is copied into a slab, so the bytes
+that go into slabs are counted on both sides: in a worker the model itself does that.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import pytest
 import infer
 from infer.app.settings import ServerSettings
 from infer.app.wiring import build
+from infer.backends.python.worker.slabs import Slab
 from infer.server.engine import Engine
 from infer.server.grpc.inference import Inference as GrpcInference
 from infer.server.grpc.messages import SERVICE, message
@@ -26,6 +28,7 @@ from infer.server.grpc.transport.call import Call
 from infer.server.grpc.transport.connection import Connection
 from infer.server.http.cycle import Cycle
 from infer.server.http.protocol import DoorProtocol
+from infer.server.scheduling.ticket import Ticket
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -34,6 +37,8 @@ if TYPE_CHECKING:
     from infer.backends.api.response import InferenceResponse
 
 ELEMENTS = 150_528
+SMALL = 1000
+"""Bytes of a tensor that counts only what happens to the large one beside it."""
 CONFIG = """
 backend: "python"
 input [{ name: "INPUT0" data_type: TYPE_FP32 dims: [-1] }]
@@ -69,6 +74,95 @@ class TritonPythonModel:
             responses.append(pb_utils.InferenceResponse(outputs))
         return responses
 '''
+
+
+COUNTING = """
+import sys
+
+import numpy as np
+import triton_python_backend_utils as pb_utils
+
+slabs = sys.modules[pb_utils.Tensor.__module__.rpartition(".")[0] + ".slabs"]
+written = []
+original = slabs.Slab.write
+
+
+def write(self, offset, data):
+    source = np.frombuffer(data, np.uint8)
+    if source.nbytes > 1000:  # figures travel in the slab of the tensor beside them
+        written.append((source.ctypes.data, source.nbytes))
+    return original(self, offset, data)
+
+
+slabs.Slab.write = write
+
+
+def in_slab(array):
+    with open("/proc/self/maps") as maps:
+        for line in maps:
+            first, last = (int(part, 16) for part in line.split(" ", 1)[0].split("-"))
+            if first <= array.ctypes.data < last:
+                return "memfd:" in line
+    return False
+
+
+def figures(*numbers):
+    return np.array(numbers, np.int64)
+"""
+FIGURES = 'output [{ name: "FIGURES" data_type: TYPE_INT64 dims: [-1] }]\n'
+LARGE_IN = 'input [{ name: "IN" data_type: TYPE_FP32 dims: [-1] }]\n'
+LARGE_OUT = 'output [{ name: "OUT" data_type: TYPE_FP32 dims: [-1] }]\n'
+CPU = "instance_group [{ kind: KIND_CPU count: 1 }]\n"
+DECOUPLED = "model_transaction_policy { decoupled: true }\n"
+CALLER = """
+# Figures: bytes into slabs before the answer came, from the model's own array?, answer in a slab?, callee's figures.
+class TritonPythonModel:
+    def execute(self, requests):
+        array = requests[0].inputs()[0].as_numpy() + 1
+        written.clear()
+        answer = pb_utils.InferenceRequest(
+            model_name="callee", inputs=[pb_utils.Tensor("IN", array)], requested_output_names=["OUT", "FIGURES"]
+        ).exec()
+        assert not answer.has_error(), answer.error().message()
+        out, theirs = (pb_utils.get_output_tensor_by_name(answer, name).as_numpy() for name in ("OUT", "FIGURES"))
+        assert np.array_equal(out, -array)
+        own = [sum(size for _, size in written), all(place == array.ctypes.data for place, _ in written), in_slab(out)]
+        return [pb_utils.InferenceResponse([pb_utils.Tensor("FIGURES", figures(*own, *theirs))])]
+"""
+CALLEE = """
+# Figures: input in a slab?, bytes that the previous execution put into slabs.
+class TritonPythonModel:
+    def execute(self, requests):
+        array = requests[0].inputs()[0].as_numpy()
+        before = sum(size for _, size in written)
+        written.clear()
+        tensors = [pb_utils.Tensor("OUT", -array), pb_utils.Tensor("FIGURES", figures(in_slab(array), before))]
+        return [pb_utils.InferenceResponse(tensors)]
+"""
+SENDER = """
+# Three responses, the last with figures in place of numbers: bytes that the two before put into slabs, in place?
+class TritonPythonModel:
+    def execute(self, requests):
+        sender = requests[0].get_response_sender()
+        array = requests[0].inputs()[0].as_numpy() + 1
+        written.clear()
+        for _ in range(2):
+            sender.send(pb_utils.InferenceResponse([pb_utils.Tensor("OUT", array)]))
+        own = figures(sum(size for _, size in written), all(place == array.ctypes.data for place, _ in written))
+        last = pb_utils.InferenceResponse([pb_utils.Tensor("FIGURES", own)])
+        sender.send(last, pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL)
+"""
+PASSING_ON = """
+# Its input is its output. Figures: input in a slab?, bytes that the previous execution put into slabs.
+class TritonPythonModel:
+    def execute(self, requests):
+        tensor = requests[0].inputs()[0]
+        before = sum(size for _, size in written)
+        written.clear()
+        own = figures(in_slab(tensor.as_numpy()), before)
+        tensors = [pb_utils.Tensor("OUT", tensor.as_numpy()), pb_utils.Tensor("FIGURES", own)]
+        return [pb_utils.InferenceResponse(tensors)]
+"""
 
 
 def address(buffer: Any) -> int:
@@ -138,10 +232,52 @@ class Stations:
 
 @pytest.fixture
 def repository(tmp_path: Path) -> Path:
-    (tmp_path / "negate" / "1").mkdir(parents=True)
-    (tmp_path / "negate" / "config.pbtxt").write_text(CONFIG)
-    (tmp_path / "negate" / "1" / "model.py").write_text(MODEL)
-    return tmp_path
+    folder = tmp_path / "doors"
+    (folder / "negate" / "1").mkdir(parents=True)
+    (folder / "negate" / "config.pbtxt").write_text(CONFIG)
+    (folder / "negate" / "1" / "model.py").write_text(MODEL)
+    return folder
+
+
+def write_model(folder: Path, name: str, config: str, source: str) -> None:
+    (folder / name / "1").mkdir(parents=True)
+    (folder / name / "config.pbtxt").write_text(f'backend: "python"\n{config}{CPU}')
+    (folder / name / "1" / "model.py").write_text(COUNTING + source)
+
+
+class Forwarded:
+    """What this process copies into slabs: how many bytes, and whether each copy is made from a slab."""
+
+    def __init__(self, patch: pytest.MonkeyPatch) -> None:
+        self.sizes: list[int] = []
+        self.from_slab: list[bool] = []
+        original = Slab.write
+
+        def write(slab: Slab, offset: int, data: Any) -> int:
+            if memoryview(data).nbytes > SMALL:
+                self.sizes.append(memoryview(data).nbytes)
+                self.from_slab.append(in_memfd(data))
+            return original(slab, offset, data)
+
+        patch.setattr(Slab, "write", write)
+
+
+def bls_copies(folder: Path, patch: pytest.MonkeyPatch) -> tuple[int, int]:
+    """Copies of a tensor on its way from a caller to its callee, and of its answer, over all three processes."""
+    write_model(folder, "caller", LARGE_IN + FIGURES, CALLER)
+    write_model(folder, "callee", LARGE_IN + LARGE_OUT + FIGURES, CALLEE)
+    array = np.arange(ELEMENTS, dtype=np.float32)
+    with infer.Server(folder) as server:
+        server.infer("caller", {"IN": array})
+        forwarded = Forwarded(patch)
+        result = server.infer("caller", {"IN": array})["FIGURES"].tolist()
+    sent, in_place, answer_in_slab, input_in_slab, answered = result
+    assert (in_place, answer_in_slab, input_in_slab) == (1, 1, 1)
+    # The first is the caller's own input, which comes from this test's memory.
+    assert forwarded.sizes == [array.nbytes] * 3
+    assert forwarded.from_slab == [False, True, True]
+    there, back = forwarded.sizes[1], forwarded.sizes[2]
+    return (sent + there) // array.nbytes, (answered + back) // array.nbytes
 
 
 def through_http(repository: Path, array: np.ndarray[Any, Any]) -> dict[str, Any]:
@@ -191,7 +327,9 @@ def through_grpc(repository: Path, array: np.ndarray[Any, Any]) -> None:
         server.stop()
 
 
-def test_the_table_of_copies_is_true(repository: Path, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_table_of_copies_is_true(
+    repository: Path, tmp_path: Path, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     array = np.arange(ELEMENTS, dtype=np.float32)
     http_door = Stations(monkeypatch)
     answer = through_http(repository, array)
@@ -216,11 +354,45 @@ def test_the_table_of_copies_is_true(repository: Path, root: Path, monkeypatch: 
     cut = 0 if inside(grpc_door.inputs[0], grpc_door.pieces) else 1
     put = 0 if inside(grpc_door.outputs[0], grpc_door.written) else 1
 
+    monkeypatch.undo()
     table = {
         "HTTP door": (parsed + joined, sent),
         "gRPC door": (gathered + cut, put),
         "in-process API": (taken, given),
         "worker process": (to_worker, from_worker),
+        "BLS call": bls_copies(tmp_path / "bls", monkeypatch),
     }
     published = re.findall(r"^\| ([\w -]+?) \| (\d) \| (\d) \|$", (root / "ARCHITECTURE.md").read_text(), re.MULTILINE)
     assert {name: (int(there), int(back)) for name, there, back in published} == table
+
+
+def test_a_decoupled_response_is_copied_once_by_its_worker_and_not_by_the_server(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_model(tmp_path, "sender", LARGE_IN + LARGE_OUT + FIGURES + DECOUPLED, SENDER)
+    array = np.arange(ELEMENTS, dtype=np.float32)
+    responses: list[tuple[bool, InferenceResponse]] = []
+    original = Ticket.send
+
+    def send(ticket: Ticket, response: InferenceResponse) -> None:
+        if "OUT" in response.outputs:
+            responses.append((in_memfd(response.outputs["OUT"].view), response))
+        original(ticket, response)
+
+    monkeypatch.setattr(Ticket, "send", send)
+    with infer.Server(tmp_path) as server:
+        *results, last = server.stream("sender", {"IN": array})
+        assert [np.array_equal(result["OUT"], array + 1) for result in results] == [True, True]
+        assert last["FIGURES"].tolist() == [2 * array.nbytes, 1]
+        assert [shared for shared, _ in responses] == [True, True]
+        responses.clear()
+
+
+def test_an_output_that_lies_in_a_slab_already_is_copied_once(tmp_path: Path) -> None:
+    write_model(tmp_path, "passing_on", LARGE_IN + LARGE_OUT + FIGURES, PASSING_ON)
+    array = np.arange(ELEMENTS, dtype=np.float32)
+    with infer.Server(tmp_path) as server:
+        server.infer("passing_on", {"IN": array})
+        result = server.infer("passing_on", {"IN": array})
+    assert np.array_equal(result["OUT"], array)
+    assert result["FIGURES"].tolist() == [1, array.nbytes]

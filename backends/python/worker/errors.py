@@ -37,9 +37,8 @@ class TritonError:
     __slots__ = ("_code", "_message")
 
     def __init__(self, message: str, code: TritonErrorCode = TritonErrorCode.INTERNAL) -> None:
-        require(message, str, "TritonError", "message")
         require(code, TritonErrorCode, "TritonError", "code")
-        self._message = message
+        self._message = text(message, "TritonError", "message")
         self._code = code
 
     def __repr__(self) -> str:
@@ -63,6 +62,21 @@ def require(value: object, kind: type | tuple[type, ...], what: str, argument: s
         names = kind.__name__ if isinstance(kind, type) else " or ".join(each.__name__ for each in kind)
         msg = f"{what}(): incompatible argument '{argument}': expected {names}, got {type(value).__name__}"
         raise TypeError(msg)
+
+
+def text(value: object, what: str, argument: str) -> str:
+    """An argument that is text, which the C++ binding also takes as UTF-8 bytes: an element of a BYTES tensor is such.
+
+    Raises TypeError for anything else, and for bytes that are not UTF-8.
+    """
+    if isinstance(value, bytes):
+        try:
+            return value.decode()
+        except UnicodeDecodeError as exc:
+            msg = f"{what}(): argument '{argument}' is not UTF-8: {exc}"
+            raise TypeError(msg) from exc
+    require(value, str, what, argument)
+    return str(value)
 
 
 def checked_parameters(parameters: object) -> dict[str, bool | int | float | str]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import calls, parcels
 from .answer import Answer, InferenceResponseSender, no_sender
-from .errors import TritonModelException, checked_parameters, require
+from .errors import TritonModelException, checked_parameters, require, text
 from .runtime import request_extras
 from .tensor import Tensor
 
@@ -92,20 +92,18 @@ class InferenceRequest:
         parameters: dict[str, Any] | None = None,
     ) -> None:
         what = "InferenceRequest"
-        require(request_id, str, what, "request_id")
         require(correlation_id, (int, str), what, "correlation_id")
         require(inputs, list, what, "inputs")
         require(requested_output_names, list, what, "requested_output_names")
-        require(model_name, str, what, "model_name")
         for name, value in (("model_version", model_version), ("flags", flags), ("timeout", timeout)):
             require(value, int, what, name)
         require(preferred_memory, PreferredMemory, what, "preferred_memory")
         require(trace, InferenceTrace, what, "trace")
         self._inputs = _checked_inputs(inputs or [])
         self._outputs = _checked_names(requested_output_names or [])
-        self._request_id = request_id
+        self._request_id = text(request_id, what, "request_id")
         self._correlation_id = correlation_id
-        self._model_name = model_name or ""
+        self._model_name = text(model_name, what, "model_name")
         self._model_version = model_version
         self._flags = flags
         self._timeout = timeout
@@ -248,9 +246,8 @@ def _checked_inputs(inputs: list[Tensor]) -> list[Tensor]:
 
 
 def _checked_names(names: list[str]) -> tuple[str, ...]:
-    for name in names:
-        require(name, str, "InferenceRequest", "requested_output_names")
-        if not name:
-            msg = "Requested output name should not be empty."
-            raise TritonModelException(msg)
-    return tuple(names)
+    checked = tuple(text(name, "InferenceRequest", "requested_output_names") for name in names)
+    if not all(checked):
+        msg = "Requested output name should not be empty."
+        raise TritonModelException(msg)
+    return checked

@@ -206,6 +206,11 @@ class SlabMap:
         self._maps.pop(slab_id, None)
 
     def close(self) -> None:
-        """Drop the mappings; those under a lease go with it."""
+        """Drop the mappings; those under a lease go with it, and nobody is told."""
         self._leases.clear()
         self._maps.clear()
+        self._on_release = _ignore
+
+
+def _ignore(_: int) -> None:
+    return

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from . import datatypes, parcels
-from .errors import TritonModelException, require
+from .errors import TritonModelException, require, text
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -29,7 +29,7 @@ class Tensor:
 
     def __init__(self, name: str, array: NDArray[Any], /) -> None:
         if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]
-            require(name, str, "Tensor", "name")
+            name = text(name, "Tensor", "name")
         if not isinstance(array, np.ndarray):  # pyright: ignore[reportUnnecessaryIsInstance]
             require(array, np.ndarray, "Tensor", "array")
         if not name:

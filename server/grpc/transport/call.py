@@ -240,7 +240,7 @@ class Call:
         self.unsent = 0
         self._unsent.clear()
         # A handler knows its call: without these the two, and the messages they hold, go at once.
-        self.on_message, self.on_half_close, self.on_cancel = _ignore, _nothing, _nothing
+        self.on_message, self.on_half_close, self.on_cancel, self.on_room = _ignore, _nothing, _nothing, _nothing
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

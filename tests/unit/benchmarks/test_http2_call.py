@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from http2_call import CallFailed, call
+from http2_call import CallFailed, call, converse
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,11 +19,12 @@ LARGE = bytes(600_000)
 
 
 class Handlers(grpc.GenericRpcHandler):
-    """`/echo` sends the request back, `/many` sends COUNT numbered messages, `/refuse` ends with an error."""
+    """`/echo` sends the request back, `/each` every one, `/many` COUNT numbered messages, `/refuse` an error."""
 
     def service(self, details: Any) -> Any:
         return {
             "/echo": grpc.unary_unary_rpc_method_handler(lambda request, _context: request),
+            "/each": grpc.stream_stream_rpc_method_handler(lambda requests, _context: requests),
             "/many": grpc.stream_stream_rpc_method_handler(_many),
             "/refuse": grpc.unary_unary_rpc_method_handler(_refuse),
         }.get(details.method)
@@ -62,6 +63,16 @@ def test_every_message_of_a_stream_comes_in_order(port: int, pause_s: float) -> 
     reply = call(port, "/many", b"n", pause_s=pause_s)
     assert reply.messages == [b"n" + index.to_bytes(4, "big") for index in range(COUNT)]
     assert 0 < reply.first_s <= reply.last_s
+
+
+@pytest.mark.parametrize("window", [1, 7, 10_000])
+def test_of_many_messages_each_is_answered_however_many_are_under_way(port: int, window: int) -> None:
+    messages = [index.to_bytes(4, "big") * 100 for index in range(500)]
+    assert converse(port, "/each", messages, window=window).messages == messages
+
+
+def test_messages_beyond_what_flow_control_allows_at_once_arrive(port: int) -> None:
+    assert converse(port, "/each", [LARGE] * 3, window=3).messages == [LARGE] * 3
 
 
 def test_an_error_is_an_answer_without_a_message(port: int) -> None:

@@ -113,6 +113,15 @@ def test_many_requests_share_one_frame() -> None:
     ]
 
 
+def test_requests_of_one_form_have_ids_and_contents_of_their_own() -> None:
+    signatures, form = Signatures(), object()
+    tensors = [Tensor(Datatype.INT8, (2,), content) for content in (b"ab", b"cd", b"ef")]
+    for tensor, text in zip(tensors, ("1", "größe", ""), strict=True):
+        request = InferenceRequest("m", {"x": tensor}, request_id=text, form=form)
+        again = codec.read_request(*through(codec.request_entry(1, request, signatures)))
+        assert (again.request_id, content(again.inputs)) == (text, content(request.inputs))
+
+
 def test_a_tensor_on_another_device_is_refused_by_name() -> None:
     request = InferenceRequest("m", {"x": Tensor(Datatype.INT8, (1,), b"\0", device=Device(2, 1))})
     with pytest.raises(Unsupported, match="tensor 'x' is on device 2:1"):

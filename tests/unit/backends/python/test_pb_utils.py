@@ -146,6 +146,16 @@ def test_a_request_tells_what_it_was_made_of() -> None:
     assert pb_utils.get_input_tensor_by_name(made, "y") is None
 
 
+def test_text_may_be_given_as_an_element_of_a_bytes_tensor() -> None:
+    made = request(request_id=b"r", model_name="größe".encode(), requested_output_names=[b"a", "b"])
+    assert (made.request_id(), made.model_name()) == ("r", "größe")
+    assert made.requested_output_names() == {"a", "b"}
+    assert pb_utils.Tensor(b"x", ONE).name() == "x"
+    assert pb_utils.TritonError(b"bad").message() == "bad"
+    with pytest.raises(TypeError, match="argument 'model_name' is not UTF-8"):
+        request(model_name=b"\xff")
+
+
 def test_a_response_tells_what_it_was_made_of() -> None:
     tensor = pb_utils.Tensor("x", ONE)
     made = pb_utils.InferenceResponse([tensor], parameters={"a": 1})

@@ -48,14 +48,15 @@ def test_its_inputs_are_views_of_what_was_received(reader: RequestReader, make: 
     assert view == np.ones(16, np.int32).tobytes()
 
 
-def test_an_id_tells_requests_apart_but_is_read_quickly_too(reader: RequestReader, make: Any) -> None:
+def test_requests_that_differ_in_their_ids_are_of_one_form(reader: RequestReader, make: Any) -> None:
     reader.read(make.simple(id="1").SerializeToString())
-    second = reader.read(make.simple(id="22").SerializeToString())
-    assert second.request.request_id == "22"
-    assert second.request.form is None
+    second, third = (reader.read(make.simple(id=text).SerializeToString()) for text in ("22", "1"))
+    assert (second.request.request_id, third.request.request_id) == ("22", "1")
     assert second.replies is not None
     without = reader.read(make.simple().SerializeToString())
+    assert without.request.request_id == ""
     assert isinstance(without.request.form, RequestPlan)
+    assert second.request.form is third.request.form is without.request.form
 
 
 def test_requests_of_the_same_length_are_told_apart(reader: RequestReader, make: Any, parametrise: Any) -> None:

@@ -62,6 +62,16 @@ async def test_it_can_be_called_off() -> None:
     assert bench.came == []
 
 
+async def test_closed_it_never_comes_again() -> None:
+    bench = Bench()
+    bench.wakeup.at(0)
+    bench.wakeup.close()
+    bench.wakeup.at(0)
+    for _ in range(5):
+        await asyncio.sleep(0)
+    assert bench.came == []
+
+
 async def test_the_same_moment_again_changes_nothing() -> None:
     bench = Bench()
     moment = monotonic_ns() + 3600_000 * MS
