@@ -79,6 +79,9 @@ class _Nobody:
     def batch_done(self, slot: InstanceSlot, batch: Batch) -> None:
         """Nobody counts it."""
 
+    def lost(self, slot: InstanceSlot, error: InferError) -> None:
+        """It is known."""
+
     def no_instance(self, error: InferError) -> None:
         """It is known."""
 

@@ -187,7 +187,7 @@ class SequenceScheduler(Scheduler):
         if sequence is None:
             ticket.fail(InstanceDied("the request cannot be executed again, because its sequence has ended"))
             return
-        request = replace(ticket.request, flags=0, earlier=mark)
+        request = replace(ticket.request, flags=0, earlier=mark, form=None)
         ticket.wait_again(self._controls.dressed(request))
         self._waits(ticket, sequence)
 
