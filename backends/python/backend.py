@@ -30,7 +30,8 @@ _SCHEDULERS = ("dynamic_batching", "sequence_batching", "ensemble_scheduling")
 class PythonBackend(Backend):
     """Workers forked from one zygote.
 
-    Option: ``stub-timeout-seconds``, how long finalize may take (30).
+    Options: ``stub-timeout-seconds``, how long finalize may take (30); ``coroutine-depth``, how many batches an
+    instance whose ``execute`` is a coroutine may have at a time (64; 1: one after the other).
     """
 
     name: ClassVar[str] = "python"
@@ -42,6 +43,7 @@ class PythonBackend(Backend):
         super().__init__(context)
         self.zygote = Zygote(context)
         self.finalize_timeout = _seconds(context, "stub-timeout-seconds", 30.0)
+        self.coroutine_depth = _count(context, "coroutine-depth", 64)
 
     async def stop(self) -> None:
         """End the zygote."""
@@ -113,6 +115,7 @@ class PythonBackend(Backend):
             labels={"model": config.name, "version": files.version, "instance": spec.name},
             decoupled=config.decoupled,
             finalize_timeout=self.finalize_timeout,
+            coroutine_depth=self.coroutine_depth,
             restart=self.restart_policy,
         )
 
@@ -191,3 +194,13 @@ def _seconds(context: BackendContext, option: str, default: float) -> float:
         msg = f"--backend-config=python,{option}={text} is negative"
         raise InvalidArgument(msg)
     return value
+
+
+def _count(context: BackendContext, option: str, default: int) -> int:
+    text = context.options.get(option, "")
+    if not text:
+        return default
+    if not text.isascii() or not text.isdigit() or not int(text):
+        msg = f"--backend-config=python,{option}={text} is not a whole number of at least 1"
+        raise InvalidArgument(msg)
+    return int(text)

@@ -7,6 +7,7 @@ the reason, observers are told, and the worker is started again, later and later
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import logging
 from dataclasses import dataclass, field
@@ -23,9 +24,10 @@ from .worker import frames
 from .worker.frames import Frame, FrameError, Kind
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from ..api.backend import BackendContext, Batch, Execution
+    from ..api.call import OpenCall
     from .channel import Channel
     from .process import WorkerProcess, Zygote
 
@@ -41,6 +43,8 @@ class WorkerSetup:
     labels: dict[str, Any]
     decoupled: bool
     finalize_timeout: float = 30.0
+    coroutine_depth: int = 64
+    """Batches that a model whose ``execute`` is a coroutine may have at a time."""
     restart: RestartPolicy = field(default_factory=RestartPolicy)
 
 
@@ -49,7 +53,8 @@ class PythonInstance(LoopInstance):
 
     It takes ``depth`` batches at once and executes them in order: while one executes, the next one waits in the
     channel, and no time is lost between the two. That is for a model with one instance: with several, a batch that
-    waits here could wait for a call that only another instance can answer.
+    waits here could wait for a call that only another instance can answer. The executions of a model whose ``execute``
+    is a coroutine overlap, as many as the setup says.
     """
 
     depth = 2
@@ -65,6 +70,7 @@ class PythonInstance(LoopInstance):
         self._books: dict[Channel, CallBook] = {}
         self._restarter = Restarter(setup.restart, self.load, setup.name, setup.labels)
         self._ready = False
+        self._was_up = False
         self._lost_ready = False
         self._closing = False
         self._answer: asyncio.Future[dict[str, Any]] | None = None
@@ -105,7 +111,11 @@ class PythonInstance(LoopInstance):
             await worker.gone.wait()
             msg = f"Stub process '{self.setup.name}' ended as soon as it was ready."
             raise LoadFailed(msg)
-        self._ready = True
+        if state.get("coroutine") and not self._was_up:
+            # A later worker may differ where the model's file was changed: the server goes on as it began.
+            self.overlaps = True
+            self.depth = self.setup.coroutine_depth
+        self._ready = self._was_up = True
         self._restarter.up()
 
     def execute(self, batch: Batch, done: Callable[[], None]) -> None:
@@ -126,6 +136,10 @@ class PythonInstance(LoopInstance):
         request_id = self._batches.id_of(execution)
         if request_id:
             self._send(frames.pack(Kind.CANCEL, request_id))
+
+    def calls(self) -> Iterable[OpenCall]:
+        """The calls of its worker, and of what that has forked."""
+        return itertools.chain.from_iterable([book.calls() for book in self._books.values()])
 
     def interrupt(self, reason: str) -> None:
         """Kill the worker; it is started again."""
@@ -178,7 +192,8 @@ class PythonInstance(LoopInstance):
         elif kind == Kind.CALL:
             book = self._books.get(source)
             if book is None:
-                book = self._books[source] = CallBook(source, self._context.caller)
+                book = CallBook(source, self._context.caller, self._batches.executing_under)
+                self._books[source] = book
                 self._books = {key: value for key, value in self._books.items() if not key.closed}
             book.start(frame)
         elif kind in (Kind.CREDIT, Kind.CANCEL):

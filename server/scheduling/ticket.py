@@ -57,6 +57,10 @@ class TicketOwner(Protocol):
         """The ticket was cancelled while it was pending or executing."""
         ...
 
+    def drop(self, ticket: Ticket, error: InferError) -> None:
+        """End the ticket with an error, wherever it is."""
+        ...
+
     def finished(self, ticket: Ticket) -> None:
         """The ticket has its final response."""
         ...
@@ -69,10 +73,10 @@ class Ticket:
     """
 
     __slots__ = (
+        "__weakref__",
         "_error",
         "_held",
         "_on_response",
-        "_owner",
         "_responses",
         "batch",
         "cancelled",
@@ -80,6 +84,7 @@ class Ticket:
         "execution_start",
         "instance",
         "last_response",
+        "owner",
         "phase",
         "queue_start",
         "request",
@@ -108,7 +113,7 @@ class Ticket:
         self.instance: LoopInstance | None = None
         self.request_start = self.queue_start = monotonic_ns()
         self.execution_start = self.request_end = self.last_response = 0
-        self._owner = owner
+        self.owner = owner
         self._on_response = on_response
         self._held: InferenceResponse | None = None
         self._error: InferError | None = None
@@ -157,7 +162,7 @@ class Ticket:
         if self.phase is Phase.DONE or self.cancelled:
             return
         self.cancelled = True
-        self._owner.cancel(self)
+        self.owner.cancel(self)
 
     def _join(self, response: InferenceResponse) -> InferenceResponse | None:
         """The one response of a model that is not decoupled, or None while it is not complete."""
@@ -205,7 +210,7 @@ class Ticket:
             self._log_failure(error, reason)
         # The batch holds its tickets: left as a circle, request and response would stay until the next collection.
         self.batch = None
-        self._owner.finished(self)
+        self.owner.finished(self)
 
     def _log_failure(self, error: InferError, reason: FailureReason) -> None:
         if log.isEnabledFor(logging.DEBUG):

@@ -23,18 +23,31 @@ from .frames import Frame, FrameError, Kind
 from .loading import ModelLoadError, import_model
 from .request import InferenceRequest
 from .response import InferenceResponse, error_entry
-from .runtime import RUNTIME
+from .runtime import BATCH, RUNTIME
 
 if TYPE_CHECKING:
-    import asyncio
     import socket
     from collections.abc import Coroutine
 
+    from .coroutines import ModelLoop
     from .parcels import Entry
 
 _now = time.monotonic_ns
 _LONG_NS = 1_000_000
 """An execution that leaves time for the next batch to be cancelled meanwhile."""
+
+
+class _Execution:
+    """One batch that the model executes."""
+
+    __slots__ = ("answers", "decoded", "entries", "executed", "id", "start")
+
+    def __init__(self, batch_id: int, answers: list[Answer], start: int) -> None:
+        self.id = batch_id
+        self.answers = answers
+        self.entries: list[Entry] = []
+        self.start = start
+        self.decoded = self.executed = _now()
 
 
 class Worker:
@@ -48,7 +61,9 @@ class Worker:
         self._requested: dict[tuple[str, ...], frozenset[str]] = {}
         self._model: Any = None
         self._was_long = False
-        self._loop: asyncio.AbstractEventLoop | None = None
+        self._overlaps = False
+        self._thread = threading.get_ident()
+        self._loop: ModelLoop | None = None
 
     def run(self) -> None:
         """Serve until the server says FINALIZE."""
@@ -110,9 +125,15 @@ class Worker:
         if border.failure:
             self._state("FAILED", border.failure)
             return False
+        coroutine = inspect.iscoroutinefunction(getattr(self._model, "execute", None))
+        if coroutine:
+            # None of the model's code runs on this thread any more.
+            self._channel.always_read = True
+            RUNTIME.busy_thread = self._model_loop().ident
+            self._overlaps = not self._decoupled
         RUNTIME.serving = True
         gc.collect()
-        self._state("READY")
+        self._state("READY", coroutine=coroutine)
         return True
 
     def _serve(self) -> None:
@@ -131,22 +152,49 @@ class Worker:
             self._channel.take_waiting()
         start = _now()
         requests, answers = self._open(frame)
-        decoded = executed = _now()
         if answers[0].cancelled and all(answer.cancelled for answer in answers):
             self._channel.send_parcel(Kind.FINAL, frame.id, self._cancelled(answers))
             return
-        entries: list[Entry] = []
+        BATCH.set(frame.id)
+        execution = _Execution(frame.id, answers, start)
+        if self._overlaps:
+            self._model_loop().start(self._overlap(execution, requests), lambda: self._was_cancelled(execution))
+            return
+        if not self._channel.always_read:
+            RUNTIME.busy_thread = self._thread
         with Border() as border:
             returned = self._model.execute(requests)
             if inspect.iscoroutine(returned):
                 returned = self._await(returned)
-            executed = _now()
-            entries = self._collect(answers, returned)
+            execution.executed = _now()
+            execution.entries = self._collect(answers, returned)
+        if not self._channel.always_read:
+            RUNTIME.busy_thread = 0
+        self._end(execution, border)
+        self._was_long = execution.executed - execution.decoded > _LONG_NS
+
+    async def _overlap(self, execution: _Execution, requests: list[InferenceRequest]) -> None:
+        """A batch of a model whose ``execute`` is a coroutine: it runs beside others and ends when it ends."""
+        with Border() as border:
+            returned = await self._model.execute(requests)
+            execution.executed = _now()
+            execution.entries = self._collect(execution.answers, returned)
+        self._end(execution, border)
+
+    def _was_cancelled(self, execution: _Execution) -> None:
+        """The model has cancelled the coroutine of its own ``execute``."""
+        execution.entries = self._failures(execution.answers, "CancelledError: the coroutine was cancelled")
+        self._send_final(execution)
+
+    def _end(self, execution: _Execution, border: Border) -> None:
         if border.failure:
-            executed = border.failed_at
-            entries = self._failures(answers, border.failure)
-        self._was_long = executed - decoded > _LONG_NS
-        self._channel.send_parcel(Kind.FINAL, frame.id, entries, stamps=(start, decoded, executed, _now()))
+            execution.executed = border.failed_at
+            execution.entries = self._failures(execution.answers, border.failure)
+        self._send_final(execution)
+
+    def _send_final(self, execution: _Execution) -> None:
+        stamps = (execution.start, execution.decoded, execution.executed, _now())
+        self._channel.send_parcel(Kind.FINAL, execution.id, execution.entries, stamps=stamps)
 
     def _cancelled(self, answers: list[Answer]) -> list[Entry]:
         """The answers to requests that nobody waits for any more and that the model has not seen."""
@@ -231,15 +279,19 @@ class Worker:
 
     def _await(self, coroutine: Coroutine[Any, Any, Any]) -> Any:  # noqa: ANN401  the result of any coroutine
         """The result of a coroutine; a decoupled model's goes on in the background and returns nothing."""
-        import asyncio  # noqa: PLC0415  most models, and the zygote, do without
-
-        if self._loop is None:
-            self._loop = asyncio.new_event_loop()
-            threading.Thread(target=self._loop.run_forever, name="infer-model-loop", daemon=True).start()
+        loop = self._model_loop()
         if self._decoupled:
-            asyncio.run_coroutine_threadsafe(self._background(coroutine), self._loop)
+            loop.start(self._background(coroutine))
             return None
-        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()
+        RUNTIME.busy_thread = loop.ident
+        return loop.wait_for(coroutine)
+
+    def _model_loop(self) -> ModelLoop:
+        if self._loop is None:
+            from .coroutines import ModelLoop  # noqa: PLC0415  most models, and the zygote, do without asyncio
+
+            self._loop = ModelLoop(lambda: self._on_end("the event loop that its coroutines run on has ended"))
+        return self._loop
 
     async def _background(self, coroutine: Coroutine[Any, Any, Any]) -> None:
         with Border() as border:
@@ -251,7 +303,7 @@ class Worker:
     def _finalize(self) -> None:
         RUNTIME.serving = False
         if self._loop is not None:
-            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._loop.stop()
         with Border() as border:
             if hasattr(self._model, "finalize"):
                 self._model.finalize()

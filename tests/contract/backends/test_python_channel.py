@@ -216,7 +216,10 @@ class TritonPythonModel:
     instance = await rig.load("caller", BLS + source)
     texts = (await rig.infer(instance, IN=ints(1))).outputs["OUT"].as_numpy().tolist()
     assert texts == [
-        b"True NOT_FOUND Request for unknown model: 'nobody' is not found []",
+        (
+            b"True NOT_FOUND Model nobody - Error when running inference: "
+            b"Request for unknown model: 'nobody' is not found []"
+        ),
         b"True INVALID_ARG no []",
     ]
 
