@@ -20,7 +20,7 @@ from .wait_cycles import Place, Queue, Wait, cycle, sentence, stuck
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Hashable, Iterable
+    from collections.abc import Callable, Hashable, Iterable
 
     from ...backends.api.backend import Batch
     from ...backends.api.call import OpenCall
@@ -34,10 +34,11 @@ _DOUBT_NS = int(DOUBT_S * 1_000_000_000)
 
 
 class WaitWatch:
-    """The calls between models that wait. Serving loop only."""
+    """The calls between models that wait. Serving loop only. ``clock`` is in monotonic nanoseconds."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, clock: Callable[[], int] = monotonic_ns) -> None:
         self._loop = loop
+        self._clock = clock
         self._new: list[Ticket] = []
         self._waiting: weakref.WeakSet[Ticket] = weakref.WeakSet()
         self._timer: asyncio.TimerHandle | None = None
@@ -65,10 +66,10 @@ class WaitWatch:
         self._waiting.update([ticket for ticket in tickets if ticket.phase is Phase.PENDING])
         self._arm()
 
-    def _look_again(self) -> None:
-        """Find what has turned out to wait for itself."""
+    def look_again(self) -> None:
+        """Find what has turned out to wait for itself. Called by the clock while there is anything to look at."""
         self._timer = None
-        before = monotonic_ns() - _DOUBT_NS
+        before = self._clock() - _DOUBT_NS
         pending = [ticket for ticket in self._waiting if ticket.phase is Phase.PENDING]
         self._resolve([ticket for ticket in pending if ticket.queue_start <= before])
         self._waiting = weakref.WeakSet(ticket for ticket in pending if ticket.phase is Phase.PENDING)
@@ -76,20 +77,20 @@ class WaitWatch:
 
     def _arm(self) -> None:
         if self._timer is None and len(self._waiting):
-            self._timer = self._loop.call_later(DOUBT_S, self._look_again)
+            self._timer = self._loop.call_later(DOUBT_S, self.look_again)
 
     def _resolve(self, tickets: list[Ticket]) -> None:
         """Fail calls until none of these waits for itself; of a circle the one that was made last."""
         tickets = sorted(tickets, key=lambda ticket: ticket.queue_start, reverse=True)
-        while (found := _find(tickets)) is not None:
+        while (found := _find(tickets, self._clock())) is not None:
             ticket, text = found
             log.warning("%s", text, extra={"model": ticket.request.model_name, "request_id": ticket.request.request_id})
             ticket.owner.drop(ticket, Unavailable(text))
 
 
-def _find(tickets: list[Ticket]) -> tuple[Ticket, str] | None:
+def _find(tickets: list[Ticket], now_ns: int) -> tuple[Ticket, str] | None:
     """The first of these calls that waits for itself, and what to say about it."""
-    picture = survey(tickets, monotonic_ns())
+    picture = survey(tickets, now_ns)
     nodes = stuck(picture)
     if not nodes:
         return None

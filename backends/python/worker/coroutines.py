@@ -9,6 +9,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
+_STOP_S = 1.0
+"""How long the model may go on in one turn of its loop when that is stopped; then it is left to itself."""
+
 
 class ModelLoop:
     """Runs coroutines of the model. Its thread starts with it; ``on_end()`` is called there when the loop ends early.
@@ -43,9 +46,10 @@ class ModelLoop:
 
     def stop(self) -> None:
         """End the loop; what still runs on it is cancelled and not waited for. Any thread."""
-        self._stopping = True
-        self._loop.call_soon_threadsafe(self._cancel_all)
-        self._thread.join(1.0)
+        if not self._stopping:
+            self._stopping = True
+            self._loop.call_soon_threadsafe(self._cancel_all)
+            self._thread.join(_STOP_S)
 
     def _create(self, coroutine: Coroutine[Any, Any, Any], when_cancelled: Callable[[], None] | None) -> None:
         task = self._loop.create_task(coroutine)
@@ -72,3 +76,4 @@ class ModelLoop:
         finally:
             if not self._stopping:
                 self._on_end()
+            self._loop.close()

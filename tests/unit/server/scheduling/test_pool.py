@@ -69,6 +69,22 @@ async def test_an_instance_that_is_late_is_dead_until_it_comes_back_which_is_no_
     assert (first(bench).state, first(bench).restarts) == ("idle", 0)
 
 
+async def test_a_batch_that_is_done_before_its_turn_leaves_the_one_before_it_alone(make_bench: MakeBench) -> None:
+    bench = make_bench(1, depth=2)
+    bench.submit("a")
+    bench.instances[0].finish()
+    for name in "bcd":
+        bench.submit(name)
+    bench.instances[0].finish(1)
+    assert bench.outcomes == {"a": None, "c": None}
+    assert bench.executing() == ["b"]
+    assert bench.statistics.pending == 1
+    for _ in "bd":
+        bench.instances[0].finish()
+    assert bench.outcomes == {"a": None, "c": None, "b": None, "d": None}
+    assert (bench.statistics.pending, bench.scheduler.in_flight) == (0, 0)
+
+
 async def test_a_line_about_an_instance_names_its_model(
     make_bench: MakeBench, caplog: pytest.LogCaptureFixture
 ) -> None:
