@@ -79,20 +79,21 @@ class Scheduler(ABC):
 
     # Requests
 
-    def cancel(self, ticket: Ticket) -> None:
-        """A client is gone: drop the request if it waits, tell the instance if it executes."""
-        if ticket.phase is Phase.PENDING:
-            self.drop(ticket, Cancelled("request was cancelled before it was executed"))
-        elif ticket.instance is not None:
-            ticket.instance.cancel(ticket)
+    def cancel(self, ticket: Ticket, error: InferError | None = None) -> None:
+        """A client is gone: drop the request if it waits, tell the instance if it executes.
 
-    def drop(self, ticket: Ticket, error: InferError) -> None:
-        """End a request with an error, wherever it is; an instance that has it is told that nobody waits for it."""
-        if ticket.phase is Phase.PENDING and self._withdraw(ticket):
-            self._statistics.pending -= 1
-        elif ticket.instance is not None:
+        With an ``error`` one that executes ends as well, at once and with that.
+        """
+        if ticket.phase is Phase.PENDING:
+            error = error or Cancelled("request was cancelled before it was executed")
+            if self._withdraw(ticket):
+                self._statistics.pending -= 1
+                ticket.fail(error)
+                return
+        if ticket.instance is not None:
             ticket.instance.cancel(ticket)
-        ticket.fail(error)
+        if error is not None:
+            ticket.fail(error)
 
     def finished(self, ticket: Ticket) -> None:
         """A ticket has its final response."""

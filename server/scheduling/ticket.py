@@ -53,12 +53,8 @@ class WaitReason(enum.Enum):
 class TicketOwner(Protocol):
     """The scheduler, as its tickets see it."""
 
-    def cancel(self, ticket: Ticket) -> None:
-        """The ticket was cancelled while it was pending or executing."""
-        ...
-
-    def drop(self, ticket: Ticket, error: InferError) -> None:
-        """End the ticket with an error, wherever it is."""
+    def cancel(self, ticket: Ticket, error: InferError | None = None) -> None:
+        """The ticket was cancelled while it was pending or executing; with an ``error`` it is to end with that."""
         ...
 
     def finished(self, ticket: Ticket) -> None:

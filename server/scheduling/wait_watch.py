@@ -85,7 +85,7 @@ class WaitWatch:
         while (found := _find(tickets, self._clock())) is not None:
             ticket, text = found
             log.warning("%s", text, extra={"model": ticket.request.model_name, "request_id": ticket.request.request_id})
-            ticket.owner.drop(ticket, Unavailable(text))
+            ticket.owner.cancel(ticket, Unavailable(text))
 
 
 def _find(tickets: list[Ticket], now_ns: int) -> tuple[Ticket, str] | None:

@@ -158,7 +158,8 @@ class Worker:
         BATCH.set(frame.id)
         execution = _Execution(frame.id, answers, start)
         if self._overlaps:
-            self._model_loop().start(self._overlap(execution, requests), lambda: self._was_cancelled(execution))
+            cancelled = "CancelledError: the coroutine was cancelled"
+            self._model_loop().start(self._overlap(execution, requests), lambda: self._end(execution, cancelled))
             return
         if not self._channel.always_read:
             RUNTIME.busy_thread = self._thread
@@ -170,7 +171,7 @@ class Worker:
             execution.entries = self._collect(answers, returned)
         if not self._channel.always_read:
             RUNTIME.busy_thread = 0
-        self._end(execution, border)
+        self._end(execution, border.failure, border.failed_at)
         self._was_long = execution.executed - execution.decoded > _LONG_NS
 
     async def _overlap(self, execution: _Execution, requests: list[InferenceRequest]) -> None:
@@ -179,20 +180,13 @@ class Worker:
             returned = await self._model.execute(requests)
             execution.executed = _now()
             execution.entries = self._collect(execution.answers, returned)
-        self._end(execution, border)
+        self._end(execution, border.failure, border.failed_at)
 
-    def _was_cancelled(self, execution: _Execution) -> None:
-        """The model has cancelled the coroutine of its own ``execute``."""
-        execution.entries = self._failures(execution.answers, "CancelledError: the coroutine was cancelled")
-        self._send_final(execution)
-
-    def _end(self, execution: _Execution, border: Border) -> None:
-        if border.failure:
-            execution.executed = border.failed_at
-            execution.entries = self._failures(execution.answers, border.failure)
-        self._send_final(execution)
-
-    def _send_final(self, execution: _Execution) -> None:
+    def _end(self, execution: _Execution, failure: str, failed_at: int = 0) -> None:
+        """Answer a batch whose execution is over with what it has made, or with its failure."""
+        if failure:
+            execution.executed = failed_at or _now()
+            execution.entries = self._failures(execution.answers, failure)
         stamps = (execution.start, execution.decoded, execution.executed, _now())
         self._channel.send_parcel(Kind.FINAL, execution.id, execution.entries, stamps=stamps)
 

@@ -23,6 +23,4 @@ def is_waiting(thread: int) -> bool:
 
 
 def _waits(frame: FrameType) -> bool:
-    if frame.f_code.co_filename != threading.__file__:
-        return False
-    return frame.f_locals.get("timeout") in _NO_LIMIT
+    return frame.f_code.co_filename == threading.__file__ and frame.f_locals.get("timeout", 0) in _NO_LIMIT
