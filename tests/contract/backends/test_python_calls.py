@@ -432,6 +432,23 @@ with ThreadPoolExecutor(1) as pool:
 """,
 )
 model(
+    "countdown_fork",
+    """
+import multiprocessing
+def work(n):
+    return value(request("countdown_fork", [n - 1]).exec())
+"""
+    + PLAIN
+    + """
+    def one(self, each):
+        n = int(tensor(each)[0])
+        if n == 0:
+            return out([n])
+        with multiprocessing.get_context("fork").Pool(1) as pool:
+            return out(pool.apply(work, [n]) + n)
+""",
+)
+model(
     "beside",
     """
 class TritonPythonModel:
@@ -456,6 +473,7 @@ class TritonPythonModel:
         ("countdown_in_the_loop", "countdown_in_the_loop_0_0 → countdown_in_the_loop_0_0"),
         ("countdown_run", "countdown_run_0_0 → countdown_run_0_0"),
         ("countdown_pool", "countdown_pool_0_0 → countdown_pool_0_0"),
+        ("countdown_fork", "countdown_fork_0_0 → countdown_fork_0_0"),
     ],
 )
 def test_case_24_a_call_that_turns_out_to_wait_for_itself_fails_and_names_the_circle(
