@@ -17,6 +17,7 @@ from .lifecycle.backends import Backends
 from .lifecycle.loader import Loader, LoaderSettings
 from .lifecycle.models import ModelTable
 from .lifecycle.states import ModelState
+from .scheduling.wait_watch import WaitWatch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -93,10 +94,11 @@ class Engine:
         self._settings = settings
         self._pool = ThreadPoolExecutor(max_workers=max(1, settings.loader.parallel), thread_name_prefix="loader")
         self._table = ModelTable()
+        self._caller = _Caller(self, WaitWatch(loop))
         self._backends = Backends(
             loop,
             self._run_blocking,
-            _Caller(self),
+            self._caller,
             options=settings.backend_options or {},
             worker_command=settings.worker_command,
             directory=settings.backend_directory,
@@ -245,6 +247,7 @@ class Engine:
     async def stop(self) -> None:
         """Fail what is still in flight, close every model and backend, end the pool."""
         self.draining = True
+        self._caller.close()
         for model in self._loader.opened():
             model.scheduler.abort(Unavailable("Server exiting"))
         await self._loader.close_all()
@@ -258,10 +261,17 @@ class Engine:
 class _Caller:
     """The ModelCaller port over the engine."""
 
-    __slots__ = ("_engine",)
+    __slots__ = ("_engine", "_watch")
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, watch: WaitWatch) -> None:
         self._engine = engine
+        self._watch = watch
 
     def call(self, request: InferenceRequest, on_response: Callable[[InferenceResponse], None]) -> Ticket:
-        return self._engine.infer(request, on_response, internal=True)
+        ticket = self._engine.infer(request, on_response, internal=True)
+        self._watch.called(ticket)
+        return ticket
+
+    def close(self) -> None:
+        """Watch no calls any more: what is in flight is about to fail."""
+        self._watch.close()

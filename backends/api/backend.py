@@ -8,8 +8,9 @@ told apart by who runs them:
 - :class:`LoopInstance`: the work happens elsewhere (a worker process), so it lives on the serving loop and must not
   block it.
 
-The server hands an instance a :class:`Batch` and no second one before the first is done. Every execution of the batch
-gets exactly one final response; what an instance leaves open or raises becomes a failure, never silence.
+The server hands an instance a :class:`Batch`, and a second one before the first is done only where the instance says so
+(``depth``). Every execution of the batch gets exactly one final response; what an instance leaves open or raises
+becomes a failure, never silence.
 """
 
 from __future__ import annotations
@@ -24,10 +25,10 @@ from .tensor import HOST, Device
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
     from pathlib import Path
 
-    from .call import ModelCaller
+    from .call import ModelCaller, OpenCall
     from .model_config import InstanceKind, ModelConfig
     from .request import InferenceRequest
     from .response import InferenceResponse
@@ -146,7 +147,7 @@ class Execution(Protocol):
         ...
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Batch:
     """Requests that execute together, and the phase time stamps (monotonic ns) that the instance fills in.
 
@@ -190,7 +191,9 @@ class LoopInstance(ABC):
 
     input_device: Device = HOST
     depth: int = 1
-    """Batches that may be handed over before the first is done. They are executed in order."""
+    """Batches that may be handed over before the first is done."""
+    overlaps: bool = False
+    """Whether those execute at the same time and end in any order; else one after the other. Known once loaded."""
 
     @property
     def pid(self) -> int:
@@ -214,6 +217,10 @@ class LoopInstance(ABC):
 
     def resume(self, execution: Execution) -> None:  # noqa: B027  what sends one response has nothing to hold back
         """An execution is not ``paused`` any more: there is room for responses, or nobody wants them."""
+
+    def calls(self) -> Iterable[OpenCall]:
+        """The calls to other models that its executions have under way."""
+        return ()
 
     def interrupt(self, reason: str) -> None:  # noqa: B027  not every instance can be interrupted
         """The running execution took too long and its requests were failed: end it if that can be done.

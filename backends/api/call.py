@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from .backend import Batch
     from .request import InferenceRequest
     from .response import InferenceResponse
 
@@ -25,6 +26,19 @@ class Call(Protocol):
     def resume(self) -> None:
         """There is room again."""
         ...
+
+
+class OpenCall(Protocol):
+    """A call under way, as the instance that made it knows it."""
+
+    call: Call | None
+    """What the :class:`ModelCaller` gave, None where it refused."""
+    batch: Batch | None
+    """The execution that made it, None where that is not known."""
+    blocking: bool
+    """Whether its instance does nothing else until the first response is there."""
+    answered: bool
+    """Whether that is there."""
 
 
 class ModelCaller(Protocol):

@@ -144,6 +144,7 @@ class PythonBackend(Backend):
             decoupled=config.decoupled,
             finalize_timeout=self.options.finalize_timeout,
             load_timeout=self.context.load_timeout_s,
+            coroutine_depth=self.options.coroutine_depth,
             restart=self.restart_policy,
         )
 

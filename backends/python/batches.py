@@ -71,6 +71,11 @@ class Batches:
         """Whether there is a batch that is not done."""
         return bool(self._running)
 
+    def executing_under(self, batch_id: int) -> Batch | None:
+        """The batch that was sent under an id and is not done."""
+        running = self._running.get(batch_id)
+        return running.batch if running is not None else None
+
     def id_of(self, execution: Execution) -> int:
         """The id under which a request was sent; 0 where it has its final response."""
         return next((number for number, opened in self._open.items() if opened.execution is execution), 0)

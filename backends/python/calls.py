@@ -18,20 +18,28 @@ from .worker import frames
 from .worker.frames import Frame, FrameError, Kind
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from ..api.backend import Batch
     from ..api.call import Call, ModelCaller
     from .channel import Channel
 
 _COUNT = struct.Struct("<I")
 
 
+_REFUSED = "Model {name} - Error when running inference: {cause}"
+
+
 class _OpenCall:
     """A call under way. Responses beyond the worker's credit wait here."""
 
-    __slots__ = ("answered", "call", "credit", "waiting")
+    __slots__ = ("answered", "batch", "blocking", "call", "credit", "waiting")
 
-    def __init__(self) -> None:
-        self.answered = False
+    def __init__(self, batch: Batch | None, *, blocking: bool) -> None:
         self.call: Call | None = None
+        self.batch = batch
+        self.blocking = blocking
+        self.answered = False
         self.credit = frames.WINDOW
         self.waiting: collections.deque[InferenceResponse] = collections.deque()
 
@@ -42,11 +50,15 @@ class _OpenCall:
 
 
 class CallBook:
-    """Takes CALL, CREDIT and CANCEL frames of one channel and answers with CALL_REPLY frames."""
+    """Takes CALL, CREDIT and CANCEL frames of one channel and answers with CALL_REPLY frames.
 
-    def __init__(self, channel: Channel, caller: ModelCaller) -> None:
+    ``batch_of(id)`` is the batch that executes under an id, or None.
+    """
+
+    def __init__(self, channel: Channel, caller: ModelCaller, batch_of: Callable[[int], Batch | None]) -> None:
         self._channel = channel
         self._caller = caller
+        self._batch_of = batch_of
         self._open: dict[int, _OpenCall] = {}
         self._unanswered = 0
         """Calls that have had no response yet."""
@@ -54,31 +66,41 @@ class CallBook:
     def __len__(self) -> int:
         return len(self._open)
 
+    def calls(self) -> Iterable[_OpenCall]:
+        """The calls that are under way."""
+        return self._open.values()
+
     def start(self, frame: Frame) -> None:
         """A CALL frame: send the request on. A refused one is answered with the error."""
         call_id = frame.id
-        opened = self._open[call_id] = _OpenCall()
+        parcel, memory = self._channel.open_parcel(frame.payload)
+        batch = self._batch_of(parcel.stamps[0])
+        opened = self._open[call_id] = _OpenCall(batch, blocking=bool(frame.flags & frames.BLOCKING))
         self._unanswered += 1
         for other in self._open.values():
             if other.waiting:
                 other.resume()
-        parcel, memory = self._channel.open_parcel(frame.payload)
         if len(parcel.items) != 1:
             msg = f"a call carries one request, this one {len(parcel.items)}"
             raise FrameError(msg)
         try:
             request = codec.read_request(parcel.items[0], memory)
-            opened.call = self._caller.call(request, lambda response: self._respond(call_id, response))
         except FrameError as exc:
             self._respond(call_id, InferenceResponse(error=InvalidArgument(str(exc))))
+            return
+        try:
+            opened.call = self._caller.call(request, lambda response: self._respond(call_id, response))
         except InferError as exc:
-            self._respond(call_id, InferenceResponse(error=exc))
+            words = _REFUSED.format(name=request.model_name, cause=exc)
+            self._respond(call_id, InferenceResponse(error=InferError(words, code=exc.code)))
 
     def credit(self, frame: Frame) -> None:
-        """A CREDIT frame: the worker has taken responses."""
+        """A CREDIT frame: the worker has taken responses, or says that it does nothing else until there is one."""
         opened = self._open.get(frame.id)
         if opened is None:
             return
+        if frame.flags & frames.BLOCKING:
+            opened.blocking = True
         opened.credit += _COUNT.unpack(frame.payload)[0]
         while opened.waiting and opened.credit:
             self._send(frame.id, opened, opened.waiting.popleft())

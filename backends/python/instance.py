@@ -7,6 +7,7 @@ the reason, observers are told, and the worker is started again, later and later
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import logging
 from dataclasses import dataclass, field
@@ -24,9 +25,10 @@ from .worker import frames
 from .worker.frames import Frame, FrameError, Kind
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from ..api.backend import BackendContext, Batch, Execution
+    from ..api.call import OpenCall
     from .channel import Channel
     from .process import WorkerProcess
     from .threads import Threads, WorkerThread
@@ -45,6 +47,8 @@ class WorkerSetup:
     decoupled: bool
     finalize_timeout: float = 30.0
     load_timeout: float = 0.0
+    coroutine_depth: int = 64
+    """Batches that a model whose ``execute`` is a coroutine may have at a time."""
     restart: RestartPolicy = field(default_factory=RestartPolicy)
 
 
@@ -53,7 +57,8 @@ class PythonInstance(LoopInstance):
 
     It takes ``depth`` batches at once and executes them in order: while one executes, the next one waits in the
     channel, and no time is lost between the two. That is for a model with one instance: with several, a batch that
-    waits here could wait for a call that only another instance can answer.
+    waits here could wait for a call that only another instance can answer. The executions of a model whose ``execute``
+    is a coroutine overlap, as many as the setup says.
     """
 
     depth = 2
@@ -70,6 +75,7 @@ class PythonInstance(LoopInstance):
         self._books: dict[Channel, CallBook] = {}
         self._restarter = Restarter(setup.restart, self.load, setup.name, setup.labels)
         self._ready = False
+        self._was_up = False
         self._lost_ready = False
         self._closing = False
         self._answer: asyncio.Future[dict[str, Any]] | None = None
@@ -106,7 +112,7 @@ class PythonInstance(LoopInstance):
             raise
         finally:
             self._waiting = None
-        self._ready = True
+        self._ready = self._was_up = True
         self._restarter.up()
 
     async def _bring_up(self, waiting: Waiting) -> None:
@@ -130,6 +136,10 @@ class PythonInstance(LoopInstance):
             await worker.gone.wait()
             msg = f"Stub process '{self.setup.name}' ended as soon as it was ready."
             raise LoadFailed(msg)
+        if state.get("coroutine") and not self._was_up:
+            # A later worker may differ where the model's file was changed: the server goes on as it began.
+            self.overlaps = True
+            self.depth = self.setup.coroutine_depth
 
     async def _give_up(self) -> None:
         """A load has failed: nothing of it stays."""
@@ -160,6 +170,10 @@ class PythonInstance(LoopInstance):
     def resume(self, execution: Execution) -> None:
         """Have the worker send again."""
         self._batches.resume(execution)
+
+    def calls(self) -> Iterable[OpenCall]:
+        """The calls of its worker, and of what that has forked."""
+        return itertools.chain.from_iterable([book.calls() for book in self._books.values()])
 
     def interrupt(self, reason: str) -> None:
         """Kill the worker; it is started again. A thread cannot be killed: its model sees its requests cancelled."""
@@ -216,7 +230,8 @@ class PythonInstance(LoopInstance):
         elif kind == Kind.CALL:
             book = self._books.get(source)
             if book is None:
-                book = self._books[source] = CallBook(source, self._context.caller)
+                book = CallBook(source, self._context.caller, self._batches.executing_under)
+                self._books[source] = book
                 self._books = {key: value for key, value in self._books.items() if not key.closed}
             book.start(frame)
         elif kind in (Kind.CREDIT, Kind.CANCEL):

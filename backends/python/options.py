@@ -32,12 +32,14 @@ class PythonOptions:
     """Options of the backend.
 
     ``finalize_timeout`` in seconds; ``memory_limit`` in bytes a worker, 0 for none; ``restart_attempts`` is how often
-    in a row a dead worker is started again, 0 for never.
+    in a row a dead worker is started again, 0 for never. ``coroutine_depth`` is how many batches an instance whose
+    ``execute`` is a coroutine may have at a time, 1 for one after the other.
     """
 
     finalize_timeout: float = 30.0
     memory_limit: int = 0
     restart_attempts: int = 10
+    coroutine_depth: int = 64
 
     @property
     def restart(self) -> RestartPolicy:
@@ -60,6 +62,7 @@ def read(options: Mapping[str, str]) -> PythonOptions:
         finalize_timeout=found.get("stub-timeout-seconds", defaults.finalize_timeout),
         memory_limit=int(found.get("worker-memory-limit-bytes", defaults.memory_limit)),
         restart_attempts=int(found.get("restart-attempts", defaults.restart_attempts)),
+        coroutine_depth=int(found.get("coroutine-depth", defaults.coroutine_depth)),
     )
 
 
@@ -132,6 +135,7 @@ _READERS: dict[str, Callable[[str, str], float]] = {
     "stub-timeout-seconds": _seconds,
     "worker-memory-limit-bytes": _memory,
     "restart-attempts": _at_least(0, "attempts"),
+    "coroutine-depth": _at_least(1, "batches"),
     # Triton's, without effect here.
     "shm-default-byte-size": _at_least(_MIB, "bytes"),
     "shm-growth-byte-size": _at_least(1, "bytes"),

@@ -3,7 +3,8 @@
 A lone instance in another process is handed its next request while it executes, so that it need not wait for the
 loop between two short executions. To the world such a request still waits until its turn comes: it counts as pending,
 and a cancel answers it at once. It is done only while executions are short (PREFETCH_BELOW_NS), and never with several
-instances: the call of a model that executes could wait behind its own caller.
+instances: the call of a model that executes could wait behind its own caller. An instance whose executions overlap
+takes requests as long as it has places, and every one of them executes.
 """
 
 from __future__ import annotations
@@ -42,8 +43,7 @@ class DefaultScheduler(Scheduler):
     ) -> None:
         super().__init__(instances, statistics, loop, options, decoupled=decoupled)
         self._pending: PendingQueue[Ticket] = PendingQueue()
-        slots = self.instances.slots
-        self._lone = slots[0] if len(slots) == 1 and slots[0].instance.depth > 1 else None
+        self._lone = self.instances.lone
 
     @property
     def pending_count(self) -> int:
@@ -88,6 +88,6 @@ class DefaultScheduler(Scheduler):
 
     def _dispatch_pending(self, slot: InstanceSlot, ticket: Ticket) -> None:
         """Hand over a request that waits: it executes now, or when what is there before it is done."""
-        if not slot.batches:
+        if slot.has_place:
             self._statistics.pending -= 1
         self._hand_over(slot, (ticket,), ticket.request.batch_size)

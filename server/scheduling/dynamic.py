@@ -60,9 +60,7 @@ class DynamicScheduler(Scheduler):
         self._hold = hold
         self._clock = clock
         self._wakeup = Wakeup(loop, clock, self._advance)
-        slots = self.instances.slots
-        alone = len(slots) == 1 and slots[0].instance.depth > 1 and self._queue.settings.is_trivial
-        self._lone = slots[0] if alone else None
+        self._lone = self.instances.lone if self._queue.settings.is_trivial else None
 
     @property
     def pending_count(self) -> int:
@@ -190,7 +188,7 @@ class DynamicScheduler(Scheduler):
         for ticket in tickets:
             self._queue.remove(ticket)
             rows += ticket.request.batch_size
-        if not slot.batches:
+        if slot.has_place:
             self._statistics.pending -= len(tickets)
         self._hand_over(slot, tickets, rows)
 

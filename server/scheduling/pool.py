@@ -65,6 +65,10 @@ class PoolOwner(Protocol):
         """An instance is not ready any more."""
         ...
 
+    def batch_begins(self, slot: InstanceSlot, batch: Batch) -> None:
+        """A batch that was handed over early executes now."""
+        ...
+
     def no_instance(self, error: InferError) -> None:
         """The last ready instance is gone."""
         ...
@@ -79,6 +83,9 @@ class _Nobody:
     def batch_done(self, slot: InstanceSlot, batch: Batch) -> None:
         """Nobody counts it."""
 
+    def batch_begins(self, slot: InstanceSlot, batch: Batch) -> None:
+        """Nobody counts it."""
+
     def lost(self, slot: InstanceSlot, error: InferError) -> None:
         """It is known."""
 
@@ -87,35 +94,50 @@ class _Nobody:
 
 
 class InstanceSlot:
-    """One instance and what it is doing: ``batches`` in the order they were handed over, the first one executing."""
+    """One instance and what it is doing: ``batches`` in the order they were handed over.
 
-    __slots__ = ("_on_done", "batches", "done", "instance", "name", "reason", "restarts", "room", "state", "timer")
+    The first ``places`` of them execute: one, or as many as there are where an instance's executions overlap.
+    """
 
-    def __init__(self, name: str, instance: LoopInstance, on_done: Callable[[InstanceSlot], None]) -> None:
+    __slots__ = ("batches", "instance", "name", "places", "reason", "restarts", "room", "state", "timers")
+
+    def __init__(self, name: str, instance: LoopInstance) -> None:
         self.name = name
         self.instance = instance
         self.batches: deque[Batch] = deque()
-        self.room = 1
+        self.places = instance.depth if instance.overlaps else 1
+        """Batches that execute at a time."""
+        self.room = self.places
         """Batches that may be with the instance now."""
-        self.timer: asyncio.TimerHandle | None = None
+        self.timers: dict[Batch, asyncio.TimerHandle] = {}
         self.state = InstanceState.READY
         self.reason = ""
         self.restarts = 0
         """How often its worker was started again."""
-        self._on_done = on_done
-        self.done = self._done
 
-    def start_timer(
-        self, loop: asyncio.AbstractEventLoop, seconds: float, overdue: Callable[[InstanceSlot, Batch], None]
-    ) -> None:
-        """Have ``overdue`` called unless the first batch is done within ``seconds``."""
-        self.timer = loop.call_later(seconds, overdue, self, self.batches[0])
+    @property
+    def may_return(self) -> bool:
+        """Whether an instance that is not ready may take requests again: it is restarted, or only late."""
+        return self.state is InstanceState.RESTARTING or self.reason.startswith(_OVERDUE)
 
-    def stop_timer(self) -> None:
-        """The first batch is done, or nobody waits for it any more."""
-        if self.timer is not None:
-            self.timer.cancel()
-            self.timer = None
+    @property
+    def has_place(self) -> bool:
+        """Whether one more batch would execute at once."""
+        return len(self.batches) < self.places
+
+    def take_off(self, batch: Batch) -> bool:
+        """Take a batch off the list; whether the next one's turn has come by that."""
+        if self.batches[0] is batch:
+            self.batches.popleft()
+            return self.places == 1 and bool(self.batches)
+        self.batches.remove(batch)
+        return False
+
+    def stop_timers(self) -> None:
+        """Nobody waits for what executes any more."""
+        for timer in self.timers.values():
+            timer.cancel()
+        self.timers.clear()
 
     def picture(self) -> InstancePicture:
         """What it is doing. Any thread."""
@@ -124,13 +146,6 @@ class InstanceSlot:
         else:
             state = "restarting" if self.state is InstanceState.RESTARTING else "dead"
         return InstancePicture(self.name, state, self.instance.pid, self.restarts)
-
-    def detach(self) -> None:
-        """Nobody is told any more when a batch is done."""
-        self._on_done = self.done = _ignore
-
-    def _done(self) -> None:
-        self._on_done(self)
 
 
 class InstancePool:
@@ -143,9 +158,9 @@ class InstancePool:
         owner: PoolOwner,
         options: PoolOptions,
     ) -> None:
-        self.slots = [InstanceSlot(name, instance, self._executed) for name, instance in instances.items()]
+        self.slots = [InstanceSlot(name, instance) for name, instance in instances.items()]
         self.idle = self.slots[::-1]
-        """Ready instances with nothing to do; the last one is taken first."""
+        """Ready instances that would execute a batch at once; the last one is taken first."""
         self._loop = loop
         self._owner = owner
         self._execute_timeout_s = options.execute_timeout_s
@@ -177,32 +192,35 @@ class InstancePool:
             f"instance '{slot.name}' {slot.reason}" for slot in self.slots if slot.state is not InstanceState.READY
         )
 
+    @property
+    def lone(self) -> InstanceSlot | None:
+        """The one instance of a model that has only one, where a batch may wait with it for its turn."""
+        slot = self.slots[0]
+        return slot if len(self.slots) == 1 and slot.places == 1 and slot.instance.depth > 1 else None
+
     def pictures(self) -> tuple[InstancePicture, ...]:
         """What every instance is doing. Any thread."""
         return tuple(slot.picture() for slot in self.slots)
 
     def execute(self, slot: InstanceSlot, batch: Batch) -> bool:
-        """Hand a batch to an instance that is not idle any more.
+        """Hand a batch to an instance that its owner has taken from the idle ones.
 
         False where the instance refuses it, which fails its requests; the instance is then still without it.
         """
         slot.batches.append(batch)
-        if len(slot.batches) == 1:
-            self.first_begins(slot)
+        count = len(slot.batches)
+        if count <= slot.places:
+            self._begins(slot, batch)
+            if count < slot.places:
+                self.stand_by(slot)
         try:
-            slot.instance.execute(batch, slot.done)
+            slot.instance.execute(batch, partial(self._executed, slot, batch))
         except InferError as exc:
             slot.batches.remove(batch)
-            if not slot.batches:
-                slot.stop_timer()
+            self._stop_timer(slot, batch)
             fail_open(batch, exc)
             return False
         return True
-
-    def first_begins(self, slot: InstanceSlot) -> None:
-        """The first batch of an instance executes from now on."""
-        if self._execute_timeout_s:
-            slot.start_timer(self._loop, self._execute_timeout_s, self._overdue)
 
     def release(self, slot: InstanceSlot) -> None:
         """An instance has room: its owner feeds it, or it is idle."""
@@ -214,24 +232,42 @@ class InstancePool:
             self._state_changed(slot, InstanceState.READY, "")
 
     def stand_by(self, slot: InstanceSlot) -> None:
-        """An instance with nothing to do is idle, if it is ready."""
-        if slot.state is InstanceState.READY and not slot.batches and slot not in self.idle:
-            self.idle.append(slot)
+        """An instance that has a place is idle, if it is ready."""
+        if slot.state is InstanceState.READY and slot.has_place and slot not in self.idle:
+            if slot.places > 1:
+                # Instances that take many at once take them in turn.
+                self.idle.insert(0, slot)
+            else:
+                self.idle.append(slot)
 
     async def close(self) -> None:
         """Close the instances, all at once."""
         await asyncio.gather(*(self._close(slot) for slot in self.slots))
-        # Slots, pool and scheduler know each other. Cut, a version that is unloaded goes at once and not in a round of
-        # the garbage collector, which are rare in a server.
-        for slot in self.slots:
-            slot.detach()
+        # Pool and scheduler know each other. Cut, a version that is unloaded goes at once and not in a round of the
+        # garbage collector, which are rare in a server.
         self._owner = _Nobody()
 
-    def _executed(self, slot: InstanceSlot) -> None:
-        """The instance is done with its first batch."""
-        slot.stop_timer()
-        if slot.batches:
-            self._owner.batch_done(slot, slot.batches.popleft())
+    def _begins(self, slot: InstanceSlot, batch: Batch) -> None:
+        """A batch executes from now on."""
+        if self._execute_timeout_s:
+            slot.timers[batch] = self._loop.call_later(self._execute_timeout_s, self._overdue, slot, batch)
+
+    def _stop_timer(self, slot: InstanceSlot, batch: Batch) -> None:
+        """A batch is done."""
+        if slot.timers:
+            timer = slot.timers.pop(batch, None)
+            if timer is not None:
+                timer.cancel()
+
+    def _executed(self, slot: InstanceSlot, batch: Batch) -> None:
+        """The instance is done with a batch."""
+        self._stop_timer(slot, batch)
+        next_begins = slot.take_off(batch)
+        self._owner.batch_done(slot, batch)
+        if next_begins:
+            following = slot.batches[0]
+            self._owner.batch_begins(slot, following)
+            self._begins(slot, following)
         self.release(slot)
 
     def _state_changed(self, slot: InstanceSlot, state: InstanceState, reason: str) -> None:
@@ -250,10 +286,10 @@ class InstancePool:
         self._on_health()
 
     def _overdue(self, slot: InstanceSlot, batch: Batch) -> None:
-        """An execution took longer than it may."""
-        slot.timer = None
-        if not slot.batches or slot.batches[0] is not batch:
+        """An execution took longer than it may: its instance is interrupted, and what else it has fails with it."""
+        if batch not in slot.timers:
             return
+        slot.stop_timers()
         reason = f"{_OVERDUE} {self._execute_timeout_s:g} s (--execute-timeout)"
         log.error("instance '%s' %s", slot.name, reason, extra={**self._facts, "instance": slot.name})
         self._state_changed(slot, InstanceState.FAILED, reason)
@@ -262,7 +298,7 @@ class InstancePool:
         slot.instance.interrupt(reason)
 
     async def _close(self, slot: InstanceSlot) -> None:
-        slot.stop_timer()
+        slot.stop_timers()
         try:
             await slot.instance.close()
         except Exception:
@@ -275,7 +311,3 @@ def fail_open(batch: Batch, error: InferError) -> None:
     for execution in batch.executions:
         if isinstance(execution, Ticket) and execution.phase is not Phase.DONE:
             execution.fail(error)
-
-
-def _ignore(*_: object) -> None:
-    return

@@ -47,6 +47,8 @@ class Scheduler(ABC):
         *,
         decoupled: bool = False,
     ) -> None:
+        self.name = statistics.name
+        """The model's."""
         self.accepting = True
         self._statistics = statistics
         self._loop = loop
@@ -82,17 +84,21 @@ class Scheduler(ABC):
 
     # Requests
 
-    def cancel(self, ticket: Ticket) -> None:
-        """A client is gone: drop the request if it waits, tell the instance if it executes."""
+    def cancel(self, ticket: Ticket, error: InferError | None = None) -> None:
+        """A client is gone: drop the request if it waits, tell the instance if it executes.
+
+        With an ``error`` one that executes ends as well, at once and with that.
+        """
         if ticket.phase is Phase.PENDING:
+            error = error or Cancelled("request was cancelled before it was executed")
             if self._withdraw(ticket):
                 self._statistics.pending -= 1
-            elif ticket.instance is not None:
-                ticket.instance.cancel(ticket)
-            ticket.fail(Cancelled("request was cancelled before it was executed"))
-            return
+                ticket.fail(error)
+                return
         if ticket.instance is not None:
             ticket.instance.cancel(ticket)
+        if error is not None:
+            ticket.fail(error)
 
     def reschedule(self, ticket: Ticket, mark: int) -> None:  # noqa: ARG002  for schedulers that can
         """A model gives a request back, which this scheduler has no second turn for."""
@@ -120,17 +126,17 @@ class Scheduler(ABC):
     # Instances
 
     def batch_done(self, slot: InstanceSlot, batch: Batch) -> None:
-        """An instance is done with a batch: count it, leave none of its requests open, and begin the next one."""
+        """An instance is done with a batch: count it, and leave none of its requests open."""
         _record(self._statistics, batch)
         if not self._decoupled and not self._executing.isdisjoint(batch.executions):
             fail_open(batch, Internal(f"instance '{slot.name}' returned without a response to this request"))
-        if slot.batches:
-            following = slot.batches[0]
-            waited = [each for each in following.executions if isinstance(each, Ticket) and each in self._early]
-            self._early.difference_update(waited)
-            self._statistics.pending -= len(waited)
-            self._begin(slot, following, waited)
-            self.instances.first_begins(slot)
+
+    def batch_begins(self, slot: InstanceSlot, batch: Batch) -> None:
+        """The turn of a batch that was handed over early has come: its requests wait no longer."""
+        waited = [each for each in batch.executions if isinstance(each, Ticket) and each in self._early]
+        self._early.difference_update(waited)
+        self._statistics.pending -= len(waited)
+        self._begin(slot, batch, waited)
 
     def lost(self, slot: InstanceSlot, error: InferError) -> None:  # noqa: B027  most keep nothing by instance
         """An instance takes nothing more, and what it knew is gone."""
@@ -184,7 +190,7 @@ class Scheduler(ABC):
         """
         batch = Batch(tickets, rows)
         self._executing.update(tickets)
-        if slot.batches:
+        if not slot.has_place:
             self._early.update(tickets)
             for ticket in tickets:
                 ticket.hand_over(batch, slot.instance)

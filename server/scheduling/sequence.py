@@ -107,14 +107,13 @@ class SequenceScheduler(Scheduler):
         self._advance()
         return ticket
 
-    def cancel(self, ticket: Ticket) -> None:
+    def cancel(self, ticket: Ticket, error: InferError | None = None) -> None:
         """A client is gone. A sequence that lacks a request is worth nothing: what else waits of it ends with it."""
         if ticket.phase is not Phase.PENDING:
-            super().cancel(ticket)
+            super().cancel(ticket, error)
             return
-        self._fail_waiting(
-            self._slots.cut_off(ticket, self._clock()), Cancelled("request was cancelled before it was executed")
-        )
+        error = error or Cancelled("request was cancelled before it was executed")
+        self._fail_waiting(self._slots.cut_off(ticket, self._clock()), error)
         self._advance()
 
     def reschedule(self, ticket: Ticket, mark: int) -> None:

@@ -60,8 +60,8 @@ class WaitReason(enum.Enum):
 class TicketOwner(Protocol):
     """The scheduler, as its tickets see it."""
 
-    def cancel(self, ticket: Ticket) -> None:
-        """The ticket was cancelled while it was pending or executing."""
+    def cancel(self, ticket: Ticket, error: InferError | None = None) -> None:
+        """The ticket was cancelled while it was pending or executing; with an ``error`` it is to end with that."""
         ...
 
     def reschedule(self, ticket: Ticket, mark: int) -> None:
@@ -80,10 +80,10 @@ class Ticket:
     """
 
     __slots__ = (
+        "__weakref__",
         "_error",
         "_held",
         "_on_response",
-        "_owner",
         "_responses",
         "batch",
         "cancelled",
@@ -91,6 +91,7 @@ class Ticket:
         "execution_start",
         "instance",
         "last_response",
+        "owner",
         "paused",
         "phase",
         "queue_start",
@@ -125,7 +126,7 @@ class Ticket:
         self.execution_start = self.request_end = self.last_response = 0
         self.rounds = 0
         """How often its model has given it back."""
-        self._owner = owner
+        self.owner = owner
         self._on_response = on_response
         self._held: InferenceResponse | None = None
         self._error: InferError | None = None
@@ -182,7 +183,7 @@ class Ticket:
     def reschedule(self, mark: int) -> None:
         """The model gives the request back: it comes once more in a later batch, with ``mark`` as ``earlier``."""
         if self.phase is not Phase.DONE:
-            self._owner.reschedule(self, mark)
+            self.owner.reschedule(self, mark)
 
     def fail(self, error: InferError) -> None:
         """End the ticket with an error."""
@@ -194,7 +195,7 @@ class Ticket:
             return
         self.cancelled = True
         self.resume()
-        self._owner.cancel(self)
+        self.owner.cancel(self)
 
     def pause(self) -> None:
         """There is no room for more responses at the moment. Idempotent, and nothing once nobody waits for them."""
@@ -266,7 +267,7 @@ class Ticket:
         self.batch = None
         self.resume()
         self._error = None
-        self._owner.finished(self)
+        self.owner.finished(self)
 
     def _log_failure(self, error: InferError, reason: FailureReason) -> None:
         if log.isEnabledFor(logging.DEBUG):

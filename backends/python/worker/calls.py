@@ -1,19 +1,27 @@
-"""Calls to other models from inside a model (BLS): the worker's side."""
+"""Calls to other models from inside a model (BLS): the worker's side.
+
+A call is answered by whoever reads the channel. A thread that waits for it waits on a queue; a coroutine is woken by
+its event loop, so that as many calls as one likes wait without a thread each.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import queue
-from typing import TYPE_CHECKING
+import threading
+from typing import TYPE_CHECKING, Any
 
 from . import frames, parcels
 from .errors import TritonError, TritonErrorCode, TritonModelException
 from .frames import Kind
 from .response import InferenceResponse
-from .runtime import RUNTIME, credit_frame
+from .runtime import BATCH, RUNTIME, credit_frame
+from .waiting import is_waiting
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    import asyncio
+    from collections.abc import Callable, Iterator
 
     from .request import InferenceRequest
 
@@ -21,25 +29,37 @@ _NEEDS_DECOUPLED = (
     "Model {name} is using the decoupled. The current BLS request call doesn't support models using the decoupled "
     "transaction policy. Please use 'exec(decoupled=True)' or 'async_exec(decoupled=True)'."
 )
+DOUBT_S = 1.0
+"""How often a call of another thread that has no response yet looks whether the whole execution waits for it."""
 
 
 class Call:
-    """One call under way. Used by one thread at a time."""
+    """One call under way. Used by one thread or event loop at a time.
 
-    def __init__(self, call_id: int, model_name: str) -> None:
+    ``doubtful``: it is made beside the execution, which may or may not wait for it.
+    """
+
+    def __init__(self, call_id: int, model_name: str, *, doubtful: bool = False) -> None:
         self.id = call_id
         self.over = False
         self._model_name = model_name
         self._replies: queue.SimpleQueue[bytearray] = queue.SimpleQueue()
+        self._watcher: tuple[asyncio.AbstractEventLoop, Callable[[], None]] | None = None
+        self._doubtful = doubtful
         self._taken = 0
         self._channel = RUNTIME.channel()
         self._abandoned = False
         RUNTIME.calls[call_id] = self._take
         self._channel.expect(self)
 
+    @property
+    def has_response(self) -> bool:
+        """Whether there is one that need not be waited for."""
+        return not self._replies.empty()
+
     def next_response(self) -> InferenceResponse:
         """Wait for the next response; ``over`` is set with the last one."""
-        payload = self._replies.get()
+        payload = self._replies.get() if not self._doubtful else self._first_reply()
         if not payload:
             self.close()
             return InferenceResponse(error=TritonError("the server closed the channel", TritonErrorCode.UNAVAILABLE))
@@ -56,15 +76,24 @@ class Call:
         response = self.next_response()
         if self.over:
             return response
-        self.cancel()
-        while not self.over:
-            self.next_response()
+        self.give_up()
         return InferenceResponse(error=TritonError(_NEEDS_DECOUPLED.format(name=self._model_name)))
+
+    def when_response(self, loop: asyncio.AbstractEventLoop, callback: Callable[[], None]) -> None:
+        """Have ``callback`` called on the loop, once or twice, when there is a response that need not be waited for."""
+        self._watcher = (loop, callback)
+        if self.has_response:
+            self._tell_watcher()
 
     def cancel(self) -> None:
         """Ask for the end of the call; its last response still comes."""
         if not self.over:
             self._channel.send(frames.pack(Kind.CANCEL, self.id))
+
+    def give_up(self) -> None:
+        """Cancel the call and let what still comes pass by."""
+        self.cancel()
+        self.abandon()
 
     def abandon(self) -> None:
         """Nobody reads its responses any more: let them pass, so that it does not stand still at its credit's end.
@@ -75,10 +104,37 @@ class Call:
             self._abandoned = True
             self._discard()
 
+    def close(self) -> None:
+        """Its last response has come."""
+        self.over = True
+        RUNTIME.calls.pop(self.id, None)
+        self._channel.expect_no_more(self)
+
     def _take(self, payload: bytearray) -> None:
         self._replies.put(payload)
         if self._abandoned:
             self._discard()
+        elif self._watcher is not None:
+            self._tell_watcher()
+
+    def _tell_watcher(self) -> None:
+        watcher, self._watcher = self._watcher, None
+        if watcher is not None:
+            loop, callback = watcher
+            with contextlib.suppress(RuntimeError):  # a loop that is closed waits for nothing
+                loop.call_soon_threadsafe(callback)
+
+    def _first_reply(self) -> bytearray:
+        while True:
+            try:
+                payload = self._replies.get(timeout=DOUBT_S)
+            except queue.Empty:
+                thread = RUNTIME.busy_thread
+                if thread and is_waiting(thread):
+                    self._channel.send(credit_frame(self.id, 0, flags=frames.BLOCKING))
+            else:
+                self._doubtful = False
+                return payload
 
     def _discard(self) -> None:
         while not self.over:
@@ -92,12 +148,6 @@ class Call:
             else:
                 self._channel.post(credit_frame(self.id, 1))
 
-    def close(self) -> None:
-        """Its last response has come."""
-        self.over = True
-        RUNTIME.calls.pop(self.id, None)
-        self._channel.expect_no_more(self)
-
     def _acknowledge(self) -> None:
         self._taken += 1
         if self._taken >= frames.WINDOW // 2:
@@ -106,7 +156,10 @@ class Call:
 
 
 class ResponseIterator:
-    """The responses of a decoupled call, as they come. A second iteration starts over with those that have come."""
+    """The responses of a decoupled call, as they come. A second iteration starts over with those that have come.
+
+    ``for`` waits for each with the whole thread; in a coroutine ``async for`` lets others go on meanwhile.
+    """
 
     def __init__(self, call: Call) -> None:
         self._call = call
@@ -119,8 +172,7 @@ class ResponseIterator:
             call.abandon()
 
     def __iter__(self) -> Iterator[InferenceResponse]:
-        if self._call.over and self._position >= len(self._responses):
-            self._position = 0
+        self._start_over()
         return self
 
     def __next__(self) -> InferenceResponse:
@@ -131,22 +183,87 @@ class ResponseIterator:
         self._position += 1
         return self._responses[self._position - 1]
 
+    def __aiter__(self) -> ResponseIterator:
+        self._start_over()
+        return self
+
+    async def __anext__(self) -> InferenceResponse:
+        if self._position >= len(self._responses):
+            if self._call.over:
+                raise StopAsyncIteration
+            if not self._call.has_response:
+                await _response_of(self._call)
+        return next(self)
+
     def cancel(self) -> None:
         """Ask the model to stop; it still ends with a last response. Safe after the end."""
         self._call.cancel()
 
+    def _start_over(self) -> None:
+        if self._call.over and self._position >= len(self._responses):
+            self._position = 0
 
-def start(request: InferenceRequest, *, decoupled: bool) -> Call:
-    """Send the request. Raises TritonModelException while the model is not serving."""
+
+def execute(request: InferenceRequest, *, decoupled: bool) -> InferenceResponse | ResponseIterator:
+    """Send the request and wait for the response, or with ``decoupled`` for the first one.
+
+    Raises TritonModelException while the model is not serving.
+    """
+    call = _send(request, decoupled=decoupled, blocking=threading.get_ident() == RUNTIME.busy_thread)
+    return _result(call, decoupled=decoupled)
+
+
+def start(request: InferenceRequest, *, decoupled: bool) -> asyncio.Future[Any]:
+    """Send the request: a future of the running loop with what :func:`execute` returns. Cancelling it ends the call.
+
+    Raises TritonModelException while the model is not serving.
+    """
+    import asyncio  # noqa: PLC0415  most models, and the zygote, do without
+
+    loop = asyncio.get_running_loop()
+    future: asyncio.Future[Any] = loop.create_future()
+    call = _send(request, decoupled=decoupled, blocking=False)
+
+    def answer() -> None:
+        if not future.done():
+            future.set_result(_result(call, decoupled=decoupled))
+
+    def ended(future: asyncio.Future[Any]) -> None:
+        if future.cancelled():
+            call.give_up()
+
+    future.add_done_callback(ended)
+    call.when_response(loop, answer)
+    return future
+
+
+def _send(request: InferenceRequest, *, decoupled: bool, blocking: bool) -> Call:
     if not RUNTIME.serving:
         msg = "BLS is only supported during the 'execute' function."
         raise TritonModelException(msg)
-    call = Call(next(RUNTIME.call_ids), request.model_name())
     channel = RUNTIME.channel()
-    channel.send_parcel(
-        Kind.CALL,
-        call.id,
-        [request.entry(call.id, channel.signatures)],
-        flags=frames.DECOUPLED if decoupled else 0,
-    )
+    batch = BATCH.get()
+    call = Call(next(RUNTIME.call_ids), request.model_name(), doubtful=not (blocking or batch) and RUNTIME.is_worker())
+    flags = (frames.DECOUPLED if decoupled else 0) | (frames.BLOCKING if blocking else 0)
+    entry = request.entry(call.id, channel.signatures)
+    channel.send_parcel(Kind.CALL, call.id, [entry], flags=flags, stamps=(batch, 0, 0, 0))
     return call
+
+
+def _result(call: Call, *, decoupled: bool) -> InferenceResponse | ResponseIterator:
+    return ResponseIterator(call) if decoupled else call.only_response()
+
+
+def _response_of(call: Call) -> asyncio.Future[None]:
+    """A future of the running loop that is done when the call has a response."""
+    import asyncio  # noqa: PLC0415  as above
+
+    loop = asyncio.get_running_loop()
+    future: asyncio.Future[None] = loop.create_future()
+
+    def wake() -> None:
+        if not future.done():
+            future.set_result(None)
+
+    call.when_response(loop, wake)
+    return future

@@ -2,7 +2,8 @@
 
 While the model is idle its own thread reads, which saves a request two changes of threads. While it executes, the
 reader thread takes over as soon as anything in the process waits for a frame (a call, credit, word of a cancel), and
-it goes on until nothing does. Either never blocks on anything but the socket.
+it goes on until nothing does. Either never blocks on anything but the socket. Where the model executes on a thread of
+its own (coroutines), the main thread reads all the time and nobody need take over.
 What a finaliser has to say (a slab is free, a request was dropped) may come up on any thread, also in the middle of a
 send, so it is put aside and sent by whoever holds the lock next.
 """
@@ -42,6 +43,8 @@ class Channel(Exchange):
         super().__init__(self._release)
         self.sock = sock
         self.pid = os.getpid()
+        self.always_read = False
+        """Whether the model's thread never does anything but read."""
         self._ended = False
         self._on_frame = on_frame
         self._on_end = on_end
@@ -89,8 +92,9 @@ class Channel(Exchange):
 
     def expect(self, waiter: object) -> None:
         """Something waits for frames other than the model's next batch, until ``expect_no_more``."""
-        self._waiting.add(waiter)
-        self.attend()
+        if not self.always_read:
+            self._waiting.add(waiter)
+            self.attend()
 
     def expect_no_more(self, waiter: object) -> None:
         """It has got what it waited for."""
@@ -98,7 +102,7 @@ class Channel(Exchange):
 
     def attend(self) -> None:
         """Have what has arrived read, also while the model executes."""
-        if self._dormant:
+        if self._dormant and not self.always_read:
             self._dormant = False
             self._wake.put(None)
 

@@ -51,7 +51,10 @@ class Kind:
     CANCEL = 5
     """To a worker: nobody waits for this request. From a worker: end this call."""
     CALL = 6
-    """From a worker: a parcel with one request for another model (id: the call)."""
+    """From a worker: a parcel with one request for another model (id: the call).
+
+    Its first time stamp is the id of the batch whose execution makes it, 0 where that is not known.
+    """
     CALL_REPLY = 7
     """To a worker: a parcel with one response of a call."""
     CREDIT = 8
@@ -74,6 +77,8 @@ FORGET = 0x01
 """Header flag of RELEASE: the slabs are gone."""
 DECOUPLED = 0x01
 """Header flag of CALL: the caller takes any number of responses."""
+BLOCKING = 0x02
+"""Header flag of CALL, or of a later CREDIT for it: the instance does nothing else until it has a response."""
 
 
 class FrameError(Exception):

@@ -13,6 +13,8 @@ from .runtime import request_extras
 from .tensor import Tensor
 
 if TYPE_CHECKING:
+    import asyncio
+
     import numpy as np
     from numpy.typing import NDArray
 
@@ -204,14 +206,14 @@ class InferenceRequest:
 
         Failures are in the response. Raises TritonModelException outside of execute.
         """
-        call = calls.start(self, decoupled=decoupled)
-        return calls.ResponseIterator(call) if decoupled else call.only_response()
+        return calls.execute(self, decoupled=decoupled)
 
-    async def async_exec(self, decoupled: bool = False) -> Any:  # noqa: ANN401, FBT001, FBT002  the interface
-        """The same, awaited."""
-        import asyncio  # noqa: PLC0415  most models, and the zygote, do without
+    def async_exec(self, decoupled: bool = False) -> asyncio.Future[Any]:  # noqa: FBT001, FBT002  the interface
+        """The same as a future of the running event loop: the call is under way at once, and awaited when one likes.
 
-        return await asyncio.get_running_loop().run_in_executor(None, self.exec, decoupled)
+        Cancelling the future ends the call. Raises TritonModelException outside of execute.
+        """
+        return calls.start(self, decoupled=decoupled)
 
     def model_name(self) -> str:
         """The model to call."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextvars
 import itertools
 import os
 import signal
@@ -24,6 +25,10 @@ if TYPE_CHECKING:
 _COUNT = struct.Struct("<I")
 
 
+BATCH: contextvars.ContextVar[int] = contextvars.ContextVar("infer_batch", default=0)
+"""The batch whose execution the code that runs belongs to; 0 for a thread of the model's own."""
+
+
 class Runtime:
     """The state of one worker process.
 
@@ -38,6 +43,8 @@ class Runtime:
         self.calls: dict[int, Callable[[bytearray], None]] = {}
         self.serving = False
         """Whether the model is initialised and not finalising."""
+        self.busy_thread = 0
+        """The thread that executes: while it waits for a call, so does all that this instance executes. 0 for none."""
         self.model_dir = ""
         self.call_ids = itertools.count(1)
         self._channel: Channel | None = None
@@ -121,13 +128,14 @@ class Runtime:
 
     def _after_fork(self) -> None:
         self._lock = threading.Lock()
+        self.busy_thread = 0
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-def credit_frame(frame_id: int, count: int) -> bytes:
+def credit_frame(frame_id: int, count: int, *, flags: int = 0) -> bytes:
     """A CREDIT frame."""
-    return frames.pack(Kind.CREDIT, frame_id, _COUNT.pack(count))
+    return frames.pack(Kind.CREDIT, frame_id, _COUNT.pack(count), flags=flags)
 
 
 RUNTIME = Runtime()

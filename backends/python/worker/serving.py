@@ -24,19 +24,31 @@ from .frames import Frame, FrameError, Kind
 from .loading import ModelLoadError, import_model
 from .request import InferenceRequest
 from .response import InferenceResponse, error_entry
-from .runtime import RUNTIME
+from .runtime import BATCH, RUNTIME
 
 if TYPE_CHECKING:
-    import asyncio
     import socket
     from collections.abc import Callable, Coroutine
 
+    from .coroutines import ModelLoop
     from .parcels import Entry, Item
 
 _now = time.monotonic_ns
 _LONG_NS = 1_000_000
 """An execution that leaves time for the next batch to be cancelled meanwhile."""
-_LOOP_END_S = 2.0
+
+
+class _Execution:
+    """One batch that the model executes."""
+
+    __slots__ = ("answers", "decoded", "entries", "executed", "id", "start")
+
+    def __init__(self, batch_id: int, answers: list[Answer], start: int) -> None:
+        self.id = batch_id
+        self.answers = answers
+        self.entries: list[Entry] = []
+        self.start = start
+        self.decoded = self.executed = _now()
 
 
 class Worker:
@@ -51,8 +63,9 @@ class Worker:
         self._requested: dict[tuple[str, ...], frozenset[str]] = {}
         self._model: Any = None
         self._was_long = False
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._loop_thread: threading.Thread | None = None
+        self._overlaps = False
+        self._thread = threading.get_ident()
+        self._loop: ModelLoop | None = None
 
     def run(self) -> None:
         """Serve until the server says FINALIZE."""
@@ -132,9 +145,15 @@ class Worker:
         if border.failure:
             self._state("FAILED", border.failure)
             return False
+        coroutine = inspect.iscoroutinefunction(getattr(self._model, "execute", None))
+        if coroutine:
+            # None of the model's code runs on this thread any more.
+            self._channel.always_read = True
+            RUNTIME.busy_thread = self._model_loop().ident
+            self._overlaps = not self._decoupled
         RUNTIME.serving = True
         self._came_up()
-        self._state("READY")
+        self._state("READY", coroutine=coroutine)
         return True
 
     def _serve(self) -> None:
@@ -153,22 +172,43 @@ class Worker:
             self._channel.take_waiting()
         start = _now()
         requests, answers = self._open(frame)
-        decoded = executed = _now()
         if answers[0].cancelled and all(answer.cancelled for answer in answers):
             self._channel.send_parcel(Kind.FINAL, frame.id, self._cancelled(answers))
             return
-        entries: list[Entry] = []
+        BATCH.set(frame.id)
+        execution = _Execution(frame.id, answers, start)
+        if self._overlaps:
+            cancelled = "CancelledError: the coroutine was cancelled"
+            self._model_loop().start(self._overlap(execution, requests), lambda: self._end(execution, cancelled))
+            return
+        if not self._channel.always_read:
+            RUNTIME.busy_thread = self._thread
         with Border() as border:
             returned = self._model.execute(requests)
             if inspect.iscoroutine(returned):
                 returned = self._await(returned)
-            executed = _now()
-            entries = self._collect(answers, returned)
-        if border.failure:
-            executed = border.failed_at
-            entries = self._failures(answers, border.failure)
-        self._was_long = executed - decoded > _LONG_NS
-        self._channel.send_parcel(Kind.FINAL, frame.id, entries, stamps=(start, decoded, executed, _now()))
+            execution.executed = _now()
+            execution.entries = self._collect(answers, returned)
+        if not self._channel.always_read:
+            RUNTIME.busy_thread = 0
+        self._end(execution, border.failure, border.failed_at)
+        self._was_long = execution.executed - execution.decoded > _LONG_NS
+
+    async def _overlap(self, execution: _Execution, requests: list[InferenceRequest]) -> None:
+        """A batch of a model whose ``execute`` is a coroutine: it runs beside others and ends when it ends."""
+        with Border() as border:
+            returned = await self._model.execute(requests)
+            execution.executed = _now()
+            execution.entries = self._collect(execution.answers, returned)
+        self._end(execution, border.failure, border.failed_at)
+
+    def _end(self, execution: _Execution, failure: str, failed_at: int = 0) -> None:
+        """Answer a batch whose execution is over with what it has made, or with its failure."""
+        if failure:
+            execution.executed = failed_at or _now()
+            execution.entries = self._failures(execution.answers, failure)
+        stamps = (execution.start, execution.decoded, execution.executed, _now())
+        self._channel.send_parcel(Kind.FINAL, execution.id, execution.entries, stamps=stamps)
 
     def _cancelled(self, answers: list[Answer]) -> list[Entry]:
         """The answers to requests that nobody waits for any more and that the model has not seen."""
@@ -273,25 +313,24 @@ class Worker:
 
     def _await(self, coroutine: Coroutine[Any, Any, Any]) -> Any:  # noqa: ANN401  the result of any coroutine
         """The result of a coroutine; a decoupled model's goes on in the background and returns nothing."""
-        import asyncio  # noqa: PLC0415  most models, and the zygote, do without
-
-        if self._loop is None:
-            self._loop = asyncio.new_event_loop()
-            self._loop_thread = threading.Thread(
-                target=_run_loop, args=(self._loop,), name="infer-model-loop", daemon=True
-            )
-            self._loop_thread.start()
+        loop = self._model_loop()
         if self._decoupled:
-            asyncio.run_coroutine_threadsafe(self._background(coroutine), self._loop)
+            loop.start(self._background(coroutine))
             return None
-        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()
+        RUNTIME.busy_thread = loop.ident
+        return loop.wait_for(coroutine)
+
+    def _model_loop(self) -> ModelLoop:
+        if self._loop is None:
+            from .coroutines import ModelLoop  # noqa: PLC0415  most models, and the zygote, do without asyncio
+
+            self._loop = ModelLoop(lambda: self._on_end("the event loop that its coroutines run on has ended"))
+        return self._loop
 
     def _end_loop(self) -> None:
         """Stop the coroutines that are left, and their loop; one that never comes back is left behind."""
         if self._loop is not None:
-            self._loop.call_soon_threadsafe(self._loop.stop)
-        if self._loop_thread is not None:
-            self._loop_thread.join(_LOOP_END_S)
+            self._loop.stop()
 
     async def _background(self, coroutine: Coroutine[Any, Any, Any]) -> None:
         with Border() as border:
@@ -302,32 +341,11 @@ class Worker:
 
     def _finalize(self) -> None:
         RUNTIME.serving = False
-        if self._loop is not None:
-            self._loop.call_soon_threadsafe(self._loop.stop)
-            self._loop = None
+        self._end_loop()
         with Border() as border:
             if hasattr(self._model, "finalize"):
                 self._model.finalize()
         self._state("FINALIZED", border.failure)
-
-
-def _run_loop(loop: asyncio.AbstractEventLoop) -> None:
-    """Run the model's coroutines until the loop is stopped; then end what is left of them."""
-    import asyncio  # noqa: PLC0415  as above
-
-    async def wind_up() -> None:
-        left = asyncio.all_tasks() - {asyncio.current_task()}
-        for task in left:
-            task.cancel()
-        if left:
-            await asyncio.wait(left)
-        await loop.shutdown_default_executor()
-
-    try:
-        loop.run_forever()
-        loop.run_until_complete(wind_up())
-    finally:
-        loop.close()
 
 
 def _check_response(answer: Answer, response: object) -> None:

@@ -57,6 +57,7 @@ class DirectChannel(Channel):
         self.pid = os.getpid()
         self._server = server
         self._inbox = server.inbox  # pyright: ignore[reportIncompatibleVariableOverride, reportAttributeAccessIssue]
+        self.always_read = False
         self._ended = False
         self._on_end = on_end
         server.connect(on_frame, self._closed)

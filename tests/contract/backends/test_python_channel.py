@@ -217,7 +217,10 @@ class TritonPythonModel:
     instance = await rig.load("caller", BLS + source)
     texts = (await rig.infer(instance, IN=ints(1))).outputs["OUT"].as_numpy().tolist()
     assert texts == [
-        b"True NOT_FOUND Request for unknown model: 'nobody' is not found []",
+        (
+            b"True NOT_FOUND Model nobody - Error when running inference: "
+            b"Request for unknown model: 'nobody' is not found []"
+        ),
         b"True INVALID_ARG no []",
     ]
 
@@ -316,6 +319,36 @@ class TritonPythonModel:
     rig.caller.models["many"] = many
     instance = await rig.load("caller", BLS + source)
     assert "exec(decoupled=True)" in (await rig.error(instance, IN=ints(1))).message
+
+
+async def test_the_coroutines_of_a_decoupled_model_overlap_and_one_that_raises_is_logged_and_ends_its_request(
+    rig: Rig, caplog: pytest.LogCaptureFixture
+) -> None:
+    source = """
+import asyncio
+class TritonPythonModel:
+    other = None
+    async def execute(self, requests):
+        sender = requests[0].get_response_sender()
+        if by_name(requests[0], "IN").as_numpy()[0] == 0:
+            self.other = asyncio.get_running_loop().create_future()
+            await self.other
+            sender.send(Response([T("OUT", np.array([7], np.int32))]), flags=1)
+        else:
+            self.other.set_result(None)
+            raise ValueError("no good")
+"""
+    instance = await rig.load("background", source, **DECOUPLED)
+    (waits,), done = rig.execute(instance, rig.request(IN=ints(0)))
+    await asyncio.wait_for(done, 20)
+    assert not waits.responses
+    (fails,), _ = rig.execute(instance, rig.request(IN=ints(1)))
+    assert [value(each) for each in await waits.end()] == [[7]]
+    (response,) = await fails.end()
+    assert "the model let go of the request without sending its final response" in str(response.error)
+    (line,) = [record.getMessage() for record in caplog.records if "no good" in record.getMessage()]
+    assert line.startswith("Error encountered in 'background_0_0' while executing: ValueError: no good\n\nAt:\n")
+    assert "model.py" in line
 
 
 async def test_a_call_that_the_model_cancels_is_cancelled(rig: Rig) -> None:

@@ -230,6 +230,25 @@ class TritonPythonModel:
     assert (await rig.infer(instance, IN=ints(4))).outputs["OUT"].as_numpy().tolist() == [8]
 
 
+async def test_a_model_with_a_coroutine_overlaps_as_deep_as_the_option_says(
+    rig: Rig, rig_with_options: Callable[[dict[str, str]], Rig]
+) -> None:
+    source = """
+    class TritonPythonModel:
+        async def execute(self, requests):
+            return [Response([T("OUT", by_name(request, "IN").as_numpy())]) for request in requests]
+    """
+    plain = await rig.load("plain", source.replace("async ", ""))
+    assert (plain.overlaps, plain.depth) == (False, 2)
+    for options, depth in (({}, 64), ({"coroutine-depth": "1"}, 1), ({"coroutine-depth": "500"}, 500)):
+        other = rig_with_options(options)
+        try:
+            instance = await other.load("coroutine", source)
+            assert (instance.overlaps, instance.depth) == (True, depth)
+        finally:
+            await other.close()
+
+
 async def test_a_view_that_a_model_keeps_never_shows_another_request(rig: Rig) -> None:
     source = """
 class TritonPythonModel:
@@ -484,3 +503,9 @@ async def test_a_batch_whose_description_outgrows_a_packet_is_served(rig: Rig) -
 async def test_an_option_that_is_no_number_is_named(rig_with_options: Callable[[dict[str, str]], Rig]) -> None:
     with pytest.raises(InvalidArgument, match="stub-timeout-seconds=soon is not a number of seconds"):
         rig_with_options({"stub-timeout-seconds": "soon"})
+
+
+@pytest.mark.parametrize("text", ["0", "-1", "many", "1.5"])
+async def test_a_depth_that_is_no_count_is_named(rig_with_options: Callable[[dict[str, str]], Rig], text: str) -> None:
+    with pytest.raises(InvalidArgument, match=f"python,coroutine-depth={text} is not a whole number of at least 1"):
+        rig_with_options({"coroutine-depth": text})

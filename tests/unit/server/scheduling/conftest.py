@@ -27,8 +27,10 @@ if TYPE_CHECKING:
 class FakeInstance(LoopInstance):
     """An instance whose work ends when the test says so."""
 
-    def __init__(self, depth: int = 1) -> None:
+    def __init__(self, depth: int = 1, *, overlaps: bool = False) -> None:
         self.depth = depth
+        self.overlaps = overlaps
+        self.open: list[Any] = []
         self.work: list[tuple[Batch, Callable[[], None]]] = []
         self.cancelled: list[object] = []
         self.interrupted: list[str] = []
@@ -43,6 +45,9 @@ class FakeInstance(LoopInstance):
         self.work.append((batch, done))
         self.changed.set()
 
+    def calls(self) -> list[Any]:
+        return self.open
+
     def cancel(self, execution: object) -> None:
         self.cancelled.append(execution)
 
@@ -55,8 +60,8 @@ class FakeInstance(LoopInstance):
     def observe_state(self, observer: Callable[[InstanceState, str], None]) -> None:
         self.observer = observer
 
-    def finish(self, *, respond: bool = True, took_ns: int = 1) -> None:
-        batch, done = self.work.pop(0)
+    def finish(self, index: int = 0, *, respond: bool = True, took_ns: int = 1) -> None:
+        batch, done = self.work.pop(index)
         batch.compute_start, batch.compute_end = 1, 1 + took_ns
         if respond:
             for execution in batch.executions:
@@ -81,6 +86,7 @@ class Bench:
         instances: int = 1,
         *,
         depth: int = 1,
+        overlaps: bool = False,
         execute_timeout_s: float = 0.0,
         decoupled: bool = False,
         batching: dict[str, Any] | None = None,
@@ -90,7 +96,7 @@ class Bench:
         backlog_hold: int = 0,
         sequences: dict[str, Any] | None = None,
     ) -> None:
-        self.instances = [FakeInstance(depth) for _ in range(instances)]
+        self.instances = [FakeInstance(depth, overlaps=overlaps) for _ in range(instances)]
         self.statistics = ModelStatistics("m", 1)
         self.health = 0
         document: dict[str, Any] = {"name": "m", "max_batch_size": max_batch_size, "input": inputs or []}
@@ -164,6 +170,7 @@ class MakeBench(Protocol):
         instances: int = 1,
         *,
         depth: int = 1,
+        overlaps: bool = False,
         execute_timeout_s: float = 0.0,
         decoupled: bool = False,
         batching: dict[str, Any] | None = None,

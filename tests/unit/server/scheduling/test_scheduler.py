@@ -216,7 +216,7 @@ async def test_a_time_out_that_is_running_ends_with_the_scheduler(make_bench: Ma
     bench = make_bench(execute_timeout_s=1000)
     bench.submit("a")
     (slot,) = bench.scheduler.instances.slots
-    timer = slot.timer
+    (timer,) = slot.timers.values()
     await bench.scheduler.close()
     assert timer.cancelled()
     assert bench.outcomes == {"a": Code.UNAVAILABLE}

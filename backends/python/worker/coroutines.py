@@ -1,0 +1,83 @@
+"""The event loop of a model whose ``execute`` is a coroutine, on a thread of its own, shared by all its executions."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
+_STOP_S = 1.0
+"""How long the model may go on in one turn of its loop when that is stopped; then it is left to itself."""
+
+
+class ModelLoop:
+    """Runs coroutines of the model. Its thread starts with it; ``on_end()`` is called there when the loop ends early.
+
+    A loop ends early when the model stops it, or when a coroutine raises what ends a thread: nothing that the model
+    has begun on it would ever come to an end.
+    """
+
+    def __init__(self, on_end: Callable[[], None]) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._on_end = on_end
+        self._stopping = False
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._thread = threading.Thread(target=self._run, name="infer-model-loop", daemon=True)
+        self._thread.start()
+
+    @property
+    def ident(self) -> int:
+        """Its thread."""
+        return self._thread.ident or 0
+
+    def start(self, coroutine: Coroutine[Any, Any, Any], when_cancelled: Callable[[], None] | None = None) -> None:
+        """Run a coroutine, which goes on beside the others. Any thread; it sees the caller's context variables.
+
+        It must not raise; ``when_cancelled()`` is called on the loop where it was cancelled, which only the model does.
+        """
+        self._loop.call_soon_threadsafe(self._create, coroutine, when_cancelled)
+
+    def wait_for(self, coroutine: Coroutine[Any, Any, Any]) -> Any:  # noqa: ANN401  the result of any coroutine
+        """Run a coroutine and wait for its result, raising what it raised. Any thread but the loop's own."""
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()
+
+    def stop(self) -> None:
+        """End the loop; what still runs on it is cancelled, and waited for as long as that is worth it. Any thread."""
+        if not self._stopping:
+            self._stopping = True
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join(_STOP_S)
+
+    def _create(self, coroutine: Coroutine[Any, Any, Any], when_cancelled: Callable[[], None] | None) -> None:
+        task = self._loop.create_task(coroutine)
+        # The loop itself knows its tasks only weakly.
+        self._tasks.add(task)
+
+        def ended(task: asyncio.Task[Any]) -> None:
+            self._tasks.discard(task)
+            if task.cancelled() and when_cancelled is not None:
+                when_cancelled()
+
+        task.add_done_callback(ended)
+
+    async def _wind_up(self) -> None:
+        left = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in left:
+            task.cancel()
+        if left:
+            await asyncio.wait(left)
+        await self._loop.shutdown_default_executor()
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        try:
+            self._loop.run_forever()
+            if self._stopping:
+                self._loop.run_until_complete(self._wind_up())
+        finally:
+            if not self._stopping:
+                self._on_end()
+            self._loop.close()
