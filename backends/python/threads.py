@@ -18,6 +18,7 @@ from __future__ import annotations
 import asyncio
 import collections
 import contextlib
+import gc
 import json
 import logging
 import queue
@@ -121,7 +122,13 @@ class DirectChannel(Channel):
 
     def open_parcel(self, payload: bytearray) -> tuple[Parcel, bytearray | NDArray[np.uint8]]:
         """A received parcel and the memory its tensors are in. Raises FrameError."""
-        return handed.parcel_of(payload) or super().open_parcel(payload)
+        pair = handed.parcel_of(payload)
+        if pair is None:
+            return super().open_parcel(payload)
+        for item in pair[0].items:
+            # Doors remember layouts; those of the worker's copy of the class would keep all of its modules.
+            item.layout = self.signatures.received(item.layout.signature)
+        return pair
 
     def arrive(self, frame: Frame) -> None:
         """Take a frame of the worker's. Any thread."""
@@ -142,6 +149,7 @@ class DirectChannel(Channel):
             self.closed = True
             self.inbox.put(None)
             self._tell_end()
+            self._take = self._tell_end = _ignore
 
     def _deliver(self, frame: Frame) -> None:
         if frame.kind in _FOR_THE_MODEL:
@@ -255,9 +263,11 @@ class WorkerThread:
                 ", ".join(left),
                 extra=self._labels,
             )
-        self._space.close()
-        self.gone.set()
         self._lose()
+        self._space.close(empty=not left)
+        # The worker's copy of its classes: young ones are cheap to collect, older ones wait.
+        gc.collect(1)
+        self.gone.set()
 
 
 class Threads:

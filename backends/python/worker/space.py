@@ -114,12 +114,22 @@ class Space:
                 at = at.f_back
         return sorted(found)
 
-    def close(self) -> None:
-        """Forget the modules; they go when nothing uses them any more."""
+    def close(self, *, empty: bool) -> None:
+        """Forget the modules; they go when nothing uses them any more.
+
+        ``empty`` says that nothing runs in the model's own ones: what they hold then goes at once. Otherwise functions,
+        which know their module, would keep it until the collector comes by.
+        """
         self.printer.close()
         _FINDER.remove(self)
         for name in [name for name in sys.modules if name.partition(".")[0] in (self.root, self.worker)]:
-            del sys.modules[name]
+            module = sys.modules.pop(name)
+            if empty and name.startswith(self.root):
+                module.__dict__.clear()
+        if empty:
+            self._published.clear()
+            # It knows this space: what is left of the model, such as a handler of a logger, is all that it keeps.
+            self.builtins = {}
 
     # Import
 

@@ -140,6 +140,7 @@ class ThreadWorker(Worker):
                 self._space.run_exits()
             if border.failure:
                 self._space.printer.print(border.failure)
+            self._model = None
 
     def _publish(self) -> None:
         self._space.publish("triton_python_backend_utils", triton_python_backend_utils)
