@@ -46,7 +46,8 @@ class PythonBackend(Backend):
         self.finalize_timeout = _seconds(context, "stub-timeout-seconds", 30.0)
 
     async def stop(self) -> None:
-        """End the zygote."""
+        """End the zygote and what is left of threads."""
+        await self.threads.stop()
         await self.zygote.stop()
 
     async def auto_complete(self, config: ModelConfig, files: ModelFiles) -> ModelConfig:

@@ -30,7 +30,6 @@ from ..api.errors import InvalidArgument
 from .channel import Channel
 from .output import log_line, log_output
 from .worker import handed
-from .worker.border import LastBorder
 from .worker.exchange import Exchange
 from .worker.frames import Frame, FrameError, Kind
 from .worker.space import Space
@@ -242,10 +241,9 @@ class WorkerThread:
     # Its thread
 
     def _run(self) -> None:
-        with LastBorder() as border:
-            self._space.worker_module("threaded").serve(self.channel, self._space)
+        failure = self._space.serve(self.channel)
         with contextlib.suppress(RuntimeError):  # left behind, and by now the loop is closed too
-            self._loop.call_soon_threadsafe(self._ended, border.failure)
+            self._loop.call_soon_threadsafe(self._ended, failure)
 
     # Serving loop
 
@@ -275,12 +273,21 @@ class Threads:
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
+        self._workers: set[WorkerThread] = set()
 
     async def spawn(self, name: str, labels: dict[str, Any]) -> WorkerThread:
         """A new worker."""
+        self._workers = {worker for worker in self._workers if not worker.gone.is_set()}
         worker = WorkerThread(self._loop, name, labels)
+        self._workers.add(worker)
         worker.start()
         return worker
+
+    async def stop(self) -> None:
+        """Wait until each is over or left behind; instances have let go of them all."""
+        for worker in self._workers:
+            await worker.gone.wait()
+        self._workers.clear()
 
 
 def _ignore(*_: object) -> None:

@@ -31,11 +31,14 @@ from importlib.machinery import (
 )
 from typing import TYPE_CHECKING, Any, cast
 
+from .border import LastBorder
 from .output_lines import Printer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from importlib.abc import Loader
+
+    from .threaded import ServerEnd
 
 MODEL = "infer_model_"
 WORKER = "infer_worker_"
@@ -70,11 +73,13 @@ class Space:
         }
         _FINDER.add(self)
 
-    # What the worker needs
+    def serve(self, server: ServerEnd) -> str:
+        """Be the worker at the other end of a channel, on the thread that calls it: why it ended, "" where asked to."""
+        with LastBorder() as border:
+            importlib.import_module(f"{self.worker}.threaded").serve(server, self)
+        return border.failure
 
-    def worker_module(self, name: str) -> Any:  # noqa: ANN401  the space's own copy of a module of this folder
-        """This space's copy of a module of this folder."""
-        return importlib.import_module(f"{self.worker}.{name}")
+    # What the worker needs
 
     def publish(self, name: str, module: types.ModuleType) -> None:
         """Have ``import name`` give this module, in the model's own modules."""

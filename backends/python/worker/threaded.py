@@ -59,7 +59,7 @@ class DirectChannel(Channel):
         self._inbox = server.inbox  # pyright: ignore[reportIncompatibleVariableOverride, reportAttributeAccessIssue]
         self._ended = False
         self._on_end = on_end
-        server.connect(on_frame, self._closed)
+        server.connect(on_frame, self.hang_up)
 
     def start(self) -> None:
         """Nothing has to be started."""
@@ -118,9 +118,11 @@ class DirectChannel(Channel):
             raise BrokenPipeError(_GONE)
         self._server.arrive(frame)
 
-    def _closed(self) -> None:
-        self._ended = True
-        self._on_end(_GONE)
+    def hang_up(self) -> None:
+        """Nothing goes either way any more. Any thread."""
+        if not self._ended:
+            self._ended = True
+            self._on_end(_GONE)
 
 
 class ThreadWorker(Worker):
@@ -128,6 +130,7 @@ class ThreadWorker(Worker):
 
     def __init__(self, server: ServerEnd, space: Space) -> None:
         self._space = space
+        self._channel: DirectChannel
         super().__init__(functools.partial(DirectChannel, server))
 
     def run(self) -> None:
@@ -135,6 +138,8 @@ class ThreadWorker(Worker):
         try:
             super().run()
         finally:
+            # First, while what ends it still holds the requests: they fail with that, not for having been dropped.
+            self._channel.hang_up()
             self._end_loop()
             with Border() as border:
                 self._space.run_exits()
