@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 _now = time.monotonic_ns
 _LONG_NS = 1_000_000
 """An execution that leaves time for the next batch to be cancelled meanwhile."""
-_LOOP_END_S = 2.0
 
 
 class Worker:
@@ -261,13 +260,6 @@ class Worker:
             asyncio.run_coroutine_threadsafe(self._background(coroutine), self._loop)
             return None
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()
-
-    def _end_loop(self) -> None:
-        """Stop the coroutines that are left, and their loop; one that never comes back is left behind."""
-        if self._loop is not None:
-            self._loop.call_soon_threadsafe(self._loop.stop)
-        if self._loop_thread is not None:
-            self._loop_thread.join(_LOOP_END_S)
 
     async def _background(self, coroutine: Coroutine[Any, Any, Any]) -> None:
         with Border() as border:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from .parcels import Entry, Parcel
     from .space import Space
 
+_LOOP_END_S = 2.0
 _GONE = "the server has let go of this instance"
 
 
@@ -158,6 +159,13 @@ class ThreadWorker(Worker):
 
     def _came_up(self) -> None:
         """What the import has left behind is the server's to collect, when it suits its other models."""
+
+    def _end_loop(self) -> None:
+        """Stop the coroutines that are left, and their loop; one that never comes back is left behind."""
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(self._loop.stop)
+        if self._loop_thread is not None:
+            self._loop_thread.join(_LOOP_END_S)
 
     def _on_end(self, reason: str) -> None:  # noqa: ARG002  the interface
         """Let everything go that waits for the server, as nothing can end it by force."""
