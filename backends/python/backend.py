@@ -48,7 +48,8 @@ class PythonBackend(Backend):
         return self.zygotes.own
 
     async def stop(self) -> None:
-        """End the zygotes and remove what was unpacked."""
+        """End the zygotes and what is left of threads, and remove what was unpacked."""
+        await self.threads.stop()
         await self.zygotes.stop()
         await self.environments.stop()
 

@@ -18,6 +18,7 @@ from __future__ import annotations
 import asyncio
 import collections
 import contextlib
+import gc
 import json
 import logging
 import queue
@@ -29,7 +30,6 @@ from ..api.errors import InvalidArgument
 from .channel import Channel
 from .output import log_line, log_output
 from .worker import handed
-from .worker.border import LastBorder
 from .worker.exchange import Exchange
 from .worker.frames import Frame, FrameError, Kind
 from .worker.space import Space
@@ -121,7 +121,13 @@ class DirectChannel(Channel):
 
     def open_parcel(self, payload: bytearray) -> tuple[Parcel, bytearray | NDArray[np.uint8]]:
         """A received parcel and the memory its tensors are in. Raises FrameError."""
-        return handed.parcel_of(payload) or super().open_parcel(payload)
+        pair = handed.parcel_of(payload)
+        if pair is None:
+            return super().open_parcel(payload)
+        for item in pair[0].items:
+            # Doors remember layouts; those of the worker's copy of the class would keep all of its modules.
+            item.layout = self.signatures.received(item.layout.signature)
+        return pair
 
     def arrive(self, frame: Frame) -> None:
         """Take a frame of the worker's. Any thread."""
@@ -142,6 +148,7 @@ class DirectChannel(Channel):
             self.closed = True
             self.inbox.put(None)
             self._tell_end()
+            self._take = self._tell_end = _ignore
 
     def _deliver(self, frame: Frame) -> None:
         if frame.kind in _FOR_THE_MODEL:
@@ -239,10 +246,9 @@ class WorkerThread:
     # Its thread
 
     def _run(self) -> None:
-        with LastBorder() as border:
-            self._space.worker_module("threaded").serve(self.channel, self._space)
+        failure = self._space.serve(self.channel)
         with contextlib.suppress(RuntimeError):  # left behind, and by now the loop is closed too
-            self._loop.call_soon_threadsafe(self._ended, border.failure)
+            self._loop.call_soon_threadsafe(self._ended, failure)
 
     # Serving loop
 
@@ -260,9 +266,11 @@ class WorkerThread:
                 ", ".join(left),
                 extra=self._labels,
             )
-        self._space.close()
-        self.gone.set()
         self._lose()
+        self._space.close(empty=not left)
+        # The worker's copy of its classes: young ones are cheap to collect, older ones wait.
+        gc.collect(1)
+        self.gone.set()
 
 
 class Threads:
@@ -270,12 +278,21 @@ class Threads:
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
+        self._workers: set[WorkerThread] = set()
 
     async def spawn(self, name: str, labels: dict[str, Any]) -> WorkerThread:
         """A new worker."""
+        self._workers = {worker for worker in self._workers if not worker.gone.is_set()}
         worker = WorkerThread(self._loop, name, labels)
+        self._workers.add(worker)
         worker.start()
         return worker
+
+    async def stop(self) -> None:
+        """Wait until each is over or left behind; instances have let go of them all."""
+        for worker in self._workers:
+            await worker.gone.wait()
+        self._workers.clear()
 
 
 def _ignore(*_: object) -> None:

@@ -327,11 +327,6 @@ class Worker:
             self._loop = ModelLoop(lambda: self._on_end("the event loop that its coroutines run on has ended"))
         return self._loop
 
-    def _end_loop(self) -> None:
-        """Stop the coroutines that are left, and their loop; one that never comes back is left behind."""
-        if self._loop is not None:
-            self._loop.stop()
-
     async def _background(self, coroutine: Coroutine[Any, Any, Any]) -> None:
         with Border() as border:
             await coroutine
@@ -341,7 +336,8 @@ class Worker:
 
     def _finalize(self) -> None:
         RUNTIME.serving = False
-        self._end_loop()
+        if self._loop is not None:
+            self._loop.stop()
         with Border() as border:
             if hasattr(self._model, "finalize"):
                 self._model.finalize()

@@ -26,16 +26,18 @@ from importlib.machinery import (
     ExtensionFileLoader,
     FileFinder,
     ModuleSpec,
-    SourceFileLoader,
-    SourcelessFileLoader,
 )
 from typing import TYPE_CHECKING, Any, cast
 
+from .border import LastBorder
 from .output_lines import Printer
+from .private_loaders import BytecodeLoader, CopyLoader, SourceLoader
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from importlib.abc import Loader
+
+    from .threaded import ServerEnd
 
 MODEL = "infer_model_"
 WORKER = "infer_worker_"
@@ -70,11 +72,13 @@ class Space:
         }
         _FINDER.add(self)
 
-    # What the worker needs
+    def serve(self, server: ServerEnd) -> str:
+        """Be the worker at the other end of a channel, on the thread that calls it: why it ended, "" where asked to."""
+        with LastBorder() as border:
+            importlib.import_module(f"{self.worker}.threaded").serve(server, self)
+        return border.failure
 
-    def worker_module(self, name: str) -> Any:  # noqa: ANN401  the space's own copy of a module of this folder
-        """This space's copy of a module of this folder."""
-        return importlib.import_module(f"{self.worker}.{name}")
+    # What the worker needs
 
     def publish(self, name: str, module: types.ModuleType) -> None:
         """Have ``import name`` give this module, in the model's own modules."""
@@ -93,7 +97,7 @@ class Space:
 
     def loader(self, name: str, path: str) -> Loader:
         """The loader of a private module's source."""
-        return _SourceLoader(self.builtins, name, path)
+        return SourceLoader(self.builtins, name, path)
 
     def run_exits(self) -> None:
         """Call what the model has registered for its end, the last first."""
@@ -114,12 +118,22 @@ class Space:
                 at = at.f_back
         return sorted(found)
 
-    def close(self) -> None:
-        """Forget the modules; they go when nothing uses them any more."""
+    def close(self, *, empty: bool) -> None:
+        """Forget the modules; they go when nothing uses them any more.
+
+        ``empty`` says that nothing runs in the model's own ones: what they hold then goes at once. Otherwise functions,
+        which know their module, would keep it until the collector comes by.
+        """
         self.printer.close()
         _FINDER.remove(self)
         for name in [name for name in sys.modules if name.partition(".")[0] in (self.root, self.worker)]:
-            del sys.modules[name]
+            module = sys.modules.pop(name)
+            if empty and name.startswith(self.root):
+                module.__dict__.clear()
+        if empty:
+            self._published.clear()
+            # It knows this space: what is left of the model, such as a handler of a logger, is all that it keeps.
+            self.builtins = {}
 
     # Import
 
@@ -146,8 +160,8 @@ class Space:
         return FileFinder(
             folder,
             (ExtensionFileLoader, EXTENSION_SUFFIXES),
-            (cast("type[Loader]", functools.partial(_SourceLoader, self.builtins)), SOURCE_SUFFIXES),
-            (cast("type[Loader]", functools.partial(_BytecodeLoader, self.builtins)), BYTECODE_SUFFIXES),
+            (cast("type[Loader]", functools.partial(SourceLoader, self.builtins)), SOURCE_SUFFIXES),
+            (cast("type[Loader]", functools.partial(BytecodeLoader, self.builtins)), BYTECODE_SUFFIXES),
         )
 
     @staticmethod
@@ -230,55 +244,6 @@ class _Shim(types.ModuleType):
         return getattr(self._real, name)
 
 
-class _PrivateLoader:
-    """What loaders of a model's own modules have in common: the builtins that its code runs with."""
-
-    def __init__(self, private_builtins: dict[str, Any], name: str, path: str) -> None:
-        super().__init__(name, path)  # pyright: ignore[reportCallIssue]  the loader that it is mixed with
-        self._builtins = private_builtins
-
-    def exec_module(self, module: types.ModuleType) -> None:
-        """Run the module with them."""
-        module.__dict__["__builtins__"] = self._builtins
-        super().exec_module(module)  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
-
-
-class _SourceLoader(_PrivateLoader, SourceFileLoader):
-    """Reads the source each time: bytecode is told from it by whole seconds, which reloading outruns."""
-
-    def get_code(self, fullname: str) -> types.CodeType:
-        """Compile the file."""
-        path = self.get_filename(fullname)
-        return self.source_to_code(self.get_data(path), path)
-
-
-class _BytecodeLoader(_PrivateLoader, SourcelessFileLoader):
-    """A module that comes without its source."""
-
-
-class _CopyLoader:
-    """Loads a module of this folder once more, from wherever it was loaded first."""
-
-    def __init__(self, original: str) -> None:
-        self._original = original
-
-    def create_module(self, _: ModuleSpec) -> types.ModuleType | None:
-        """The default."""
-        return None
-
-    def exec_module(self, module: types.ModuleType) -> None:
-        """Run the code of the original."""
-        exec(_code(self._original), module.__dict__)  # noqa: S102  our own code
-
-
-@functools.cache
-def _code(original: str) -> types.CodeType:
-    """The code of a module of this folder; kept, so that all copies are the same."""
-    spec = importlib.util.find_spec(original)
-    loader: Any = spec.loader if spec is not None else None
-    return loader.get_code(original)
-
-
 class _Finder:
     """The one entry of ``sys.meta_path`` for all spaces; it stays, as others may be looking through the list."""
 
@@ -310,7 +275,7 @@ class _Finder:
         if original is None:
             return None
         is_package = original.submodule_search_locations is not None
-        loader = cast("Loader", _CopyLoader(original.name))
+        loader = cast("Loader", CopyLoader(original.name))
         spec = ModuleSpec(name, loader, origin=original.origin, is_package=is_package)
         spec.has_location = True
         return spec

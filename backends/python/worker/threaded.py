@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from .parcels import Entry, Parcel
     from .space import Space
 
+_LOOP_END_S = 2.0
 _GONE = "the server has let go of this instance"
 
 
@@ -60,7 +61,7 @@ class DirectChannel(Channel):
         self.always_read = False
         self._ended = False
         self._on_end = on_end
-        server.connect(on_frame, self._closed)
+        server.connect(on_frame, self.hang_up)
 
     def start(self) -> None:
         """Nothing has to be started."""
@@ -119,9 +120,11 @@ class DirectChannel(Channel):
             raise BrokenPipeError(_GONE)
         self._server.arrive(frame)
 
-    def _closed(self) -> None:
-        self._ended = True
-        self._on_end(_GONE)
+    def hang_up(self) -> None:
+        """Nothing goes either way any more. Any thread."""
+        if not self._ended:
+            self._ended = True
+            self._on_end(_GONE)
 
 
 class ThreadWorker(Worker):
@@ -129,6 +132,7 @@ class ThreadWorker(Worker):
 
     def __init__(self, server: ServerEnd, space: Space) -> None:
         self._space = space
+        self._channel: DirectChannel
         super().__init__(functools.partial(DirectChannel, server))
 
     def run(self) -> None:
@@ -136,11 +140,14 @@ class ThreadWorker(Worker):
         try:
             super().run()
         finally:
+            # First, while what ends it still holds the requests: they fail with that, not for having been dropped.
+            self._channel.hang_up()
             self._end_loop()
             with Border() as border:
                 self._space.run_exits()
             if border.failure:
                 self._space.printer.print(border.failure)
+            self._model = None
 
     def _publish(self) -> None:
         self._space.publish("triton_python_backend_utils", triton_python_backend_utils)
@@ -155,6 +162,11 @@ class ThreadWorker(Worker):
 
     def _came_up(self) -> None:
         """What the import has left behind is the server's to collect, when it suits its other models."""
+
+    def _end_loop(self) -> None:
+        """Stop the coroutines that are left, and their loop; one that never comes back is left behind."""
+        if self._loop is not None:
+            self._loop.stop()
 
     def _on_end(self, reason: str) -> None:  # noqa: ARG002  the interface
         """Let everything go that waits for the server, as nothing can end it by force."""

@@ -531,8 +531,10 @@ class TritonPythonModel:
     instance = await rig.load("patient", source)
     (first,), _ = rig.execute(instance, rig.request(IN=ints(0)))
     (second,), _ = rig.execute(instance, rig.request(IN=ints(1)))
-    while not (rig.folder / "begun").exists():
-        await asyncio.sleep(0.001)
+    for _ in range(2000):
+        if (rig.folder / "begun").exists():
+            break
+        await asyncio.sleep(0.01)
     instance.cancel(second)
     instance.cancel(first)
     assert value((await first.end())[0]) == [1]

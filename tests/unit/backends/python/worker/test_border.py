@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from infer.backends.python.worker import border as border_module
-from infer.backends.python.worker.border import Border
+from infer.backends.python.worker.border import Border, LastBorder
 from infer.backends.python.worker.loading import ModelLoadError
 
 
@@ -66,6 +66,28 @@ def test_what_ends_a_thread_or_the_process_passes(error: BaseException) -> None:
     border = Border()
     with pytest.raises(type(error)), border:
         fail(error)
+    assert border.failure == ""
+
+
+@pytest.mark.parametrize(
+    ("error", "failure"),
+    [
+        (SystemExit(3), "It ended with exit status 3."),
+        (SystemExit(), "It ended with exit status 0."),
+        (SystemExit("bye"), "It ended with exit status 1."),
+        (KeyboardInterrupt("^C"), "It ended with KeyboardInterrupt: ^C\n"),
+        (ValueError("bad"), "It ended with ValueError: bad\n"),
+    ],
+)
+def test_nothing_passes_the_last_border(error: BaseException, failure: str) -> None:
+    with LastBorder() as border:
+        fail(error)
+    assert border.failure.startswith(failure)
+
+
+def test_the_last_border_has_nothing_to_say_of_an_end_in_order() -> None:
+    with LastBorder() as border:
+        pass
     assert border.failure == ""
 
 
