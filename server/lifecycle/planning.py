@@ -62,10 +62,17 @@ class Planner:
             await self.check(autofill.complete(config, gpus=self._gpus), source)
         refuse_what_is_not_built(config)
         versions = version_policy.choose(name, folder.versions, config.version_policy)
-        backend = await self._backends.get(config.backend)
+        backend = await self._backend(config)
         same = reload.keepable(entry.loaded, source, config) if entry.loaded is not None else ()
         kept = frozenset(version for version in same if version in versions and entry.is_ready(version))
         return Plan(source, config, versions, kept, backend)
+
+    async def _backend(self, config: ModelConfig) -> Backend:
+        """The backend of a model. Raises LoadFailed, also for one that is unknown or was given bad options."""
+        try:
+            return await self._backends.get(config.backend)
+        except InvalidArgument as exc:
+            raise LoadFailed(str(exc), code=exc.code) from exc
 
     async def check(self, config: ModelConfig, source: ModelSource) -> None:
         """Raise InvalidArgument, with the place that is to be mended, where a configuration is not sound."""

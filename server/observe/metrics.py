@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from prometheus_client.core import CollectorRegistry
 from prometheus_client.metrics_core import Metric
@@ -136,6 +136,19 @@ _REFUSED: Final = Family(
     "infer_refused_requests_total", "Number of inference requests refused before they were queued, by error code"
 )
 
+_INSTANCE_MEMORY: Final = Family(
+    "infer_instance_memory_bytes", "Memory that the worker process of an instance holds (resident), in bytes", "gauge"
+)
+
+
+class InstanceMemory(NamedTuple):
+    """What one worker process holds, in bytes."""
+
+    model: str
+    version: str
+    instance: str
+    bytes: int
+
 
 def model_samples(model: ModelSnapshot) -> dict[Family, list[Sample]]:
     """The samples of one model version, by family; a metric tag becomes a label with an underscore in front."""
@@ -236,6 +249,25 @@ class RefusalCollector(Collector):
         yield _REFUSED.metric(Sample(_REFUSED.name, {"code": code}, count) for code, count in counts)
 
 
+class InstanceCollector(Collector):
+    """The memory of worker processes, read at scrape."""
+
+    def __init__(self, memory: Callable[[], Iterable[InstanceMemory]]) -> None:
+        """``memory`` gives what every worker holds; any thread may call it."""
+        self._memory = memory
+
+    def collect(self) -> Iterator[Metric]:
+        """One family, a sample an instance."""
+        yield _INSTANCE_MEMORY.metric(
+            Sample(
+                _INSTANCE_MEMORY.name,
+                {"model": each.model, "version": each.version, "instance": each.instance},
+                each.bytes,
+            )
+            for each in self._memory()
+        )
+
+
 class ServerMetrics:
     """The registry of one server. Other rooms may register collectors of their own."""
 
@@ -246,12 +278,15 @@ class ServerMetrics:
         host: HostProbe | None = None,
         gpus: Callable[[], Iterable[GpuReading]] | None = None,
         refusals: Callable[[], Mapping[str, int]] | None = None,
+        memory: Callable[[], Iterable[InstanceMemory]] | None = None,
     ) -> None:
-        """``host`` None leaves the CPU gauges out, ``gpus`` None the GPU gauges, ``refusals`` None theirs."""
+        """``host`` None leaves the CPU gauges out, ``gpus`` None the GPU gauges; so do ``refusals`` and ``memory``."""
         self.registry = CollectorRegistry(auto_describe=False)
         self.registry.register(ModelCollector(statistics))
         if refusals is not None:
             self.registry.register(RefusalCollector(refusals))
+        if memory is not None:
+            self.registry.register(InstanceCollector(memory))
         if gpus is not None:
             self.registry.register(GpuCollector(gpus))
         if host is not None:

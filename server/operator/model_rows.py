@@ -11,6 +11,7 @@ import orjson
 
 from ...backends.api.model_config import InstanceKind
 from ..observe.host import resident_bytes
+from ..observe.metrics import InstanceMemory
 from ..observe.statistics import Totals
 
 if TYPE_CHECKING:
@@ -80,6 +81,19 @@ class ModelRows:
             InstanceState(picture, specs.get(picture.name), self._memory(picture.pid) if picture.pid else None)
             for picture in served.scheduler.instances.pictures()
         )
+
+
+def worker_memory(
+    rows: Iterable[tuple[IndexEntry, ServedModel | None]], memory: Callable[[int], int | None] = resident_bytes
+) -> list[InstanceMemory]:
+    """What the worker processes of all loaded versions hold. Any thread."""
+    return [
+        InstanceMemory(entry.name, entry.version, picture.name, held)
+        for entry, served in rows
+        if served is not None
+        for picture in served.scheduler.instances.pictures()
+        if picture.pid and (held := memory(picture.pid)) is not None
+    ]
 
 
 def model_row(entry: IndexEntry, config: ModelConfig | None = None, totals: Totals = NOTHING) -> dict[str, Any]:

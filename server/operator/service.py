@@ -25,6 +25,7 @@ from ..observe.metrics import ServerMetrics
 from .app import Parts, create_app
 from .control import OVER_SOCKET, Control, Gate
 from .control_socket import ControlSocket
+from .model_rows import worker_memory
 from .overview import Addresses, Sources
 
 if TYPE_CHECKING:
@@ -86,6 +87,7 @@ class OperatorService:
             host=self._host,
             gpus=(lambda: self._gpus.readings) if settings.gpu_metrics else None,
             refusals=lambda: engine.refusals,
+            memory=lambda: worker_memory(engine.rows()),
         )
         ring = ring or LogRing()
         gate = Gate(settings.control_key)

@@ -9,6 +9,7 @@ import os
 import tempfile
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -172,12 +173,11 @@ class Environments:
         announce(f"unpacking '{source.path}'")
         folder = self._new_folder()
         _log.info("Extracting Python execution env '%s' to '%s'", source.path, folder, extra=labels)
-        try:
+        with ExitStack() as undo:
+            undo.callback(cache.remove, folder)
             archive.unpack(source.path, folder, job)
             environment = open_folder(archive.root_of(folder), job)
-        except BaseException:
-            cache.remove(folder)
-            raise
+            undo.pop_all()
         self._unpacked[environment.folder] = folder
         return environment
 

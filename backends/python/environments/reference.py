@@ -29,7 +29,7 @@ def environment_path(config: ModelConfig, files: ModelFiles) -> Path | None:
         return Path(text).absolute()
     folder = str(files.model_dir.absolute())
     path = os.path.normpath(text.replace(MODEL_DIRECTORY, folder))
-    if os.path.commonpath([path, folder]) != folder:
+    if path != folder and not path.startswith(folder + os.sep):
         msg = f"{PARAMETER} '{text}' of model '{config.name}' leads out of the model's folder; give the path itself"
         raise InvalidArgument(msg)
     return Path(path)

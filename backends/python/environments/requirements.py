@@ -12,7 +12,7 @@ import json
 import os
 import shutil
 import sys
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -76,11 +76,11 @@ def build(path: Path, environ: Mapping[str, str], job: Job, announce: Callable[[
         if (folder / MARK).is_file():
             return Environment(folder)
         announce(f"installing '{path}'")
-        try:
-            return _make(path, folder, python, job, lock)
-        except BaseException:
-            cache.remove(folder)
-            raise
+        with ExitStack() as undo:
+            undo.callback(cache.remove, folder)
+            environment = _make(path, folder, python, job, lock)
+            undo.pop_all()
+        return environment
 
 
 def installer(folder: Path, python: Path, uv: str | None) -> tuple[Sequence[str], Sequence[str]]:

@@ -69,6 +69,13 @@ def test_backend_settings_are_sorted_by_backend() -> None:
     assert given.backend_config == {"python": {"a": "2"}, "": {"b": "x=y"}}
 
 
+def test_the_backend_directory_and_the_bound_of_a_load_are_acted_on() -> None:
+    given = settings("--backend-directory=/my/backends", "--model-load-timeout=2.5")
+    assert (given.backend_directory, given.model_load_timeout, given.notices) == (Path("/my/backends"), 2.5, ())
+    assert str(settings().backend_directory) == "/opt/tritonserver/backends"
+    assert settings().model_load_timeout == 0
+
+
 def test_automatic_completion_is_switched_off_by_either_flag() -> None:
     assert settings().auto_complete_config
     assert not settings("--disable-auto-complete-config").auto_complete_config

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from infer.backends.api.errors import Internal, LoadFailed, NotFound
+from infer.backends.api.errors import Code, Internal, LoadFailed, NotFound
 from infer.server.lifecycle.overrides import LoadOverrides
 
 if TYPE_CHECKING:
@@ -67,7 +67,6 @@ async def test_a_configuration_is_looked_at_also_where_nothing_changed(rig: Rig)
         ("{", "Invalid config override: it is not JSON"),
         ('{"foo": 1}', 'Invalid config override: unknown field "foo"'),
         ('{"name": "n"}', "Invalid config override: unexpected directory name 'm' for model 'n'"),
-        ('{"backend": "nobody"}', "nobody"),
     ],
 )
 @pytest.mark.parametrize("loaded", [False, True], ids=["never loaded", "loaded"])
@@ -83,6 +82,20 @@ async def test_a_bad_configuration_is_refused_and_changes_nothing(
     assert isinstance(error, Internal)
     assert str(error).startswith(NOT_POLLED)
     assert phrase in str(error)
+    assert rig.engine.index() == before
+    assert rig.engine.ready
+
+
+@pytest.mark.parametrize("loaded", [False, True], ids=["never loaded", "loaded"])
+async def test_an_unknown_backend_is_an_invalid_argument_and_changes_nothing(rig: Rig, loaded: bool) -> None:
+    rig.add("m")
+    await rig.engine.start()
+    if loaded:
+        await rig.engine.load("m")
+    before = rig.engine.index()
+    error = await rig.refusal("m", LoadOverrides('{"backend": "nobody"}'))
+    assert error.code is Code.INVALID_ARG
+    assert "unable to find backend library for backend 'nobody'" in str(error)
     assert rig.engine.index() == before
     assert rig.engine.ready
 

@@ -7,7 +7,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from infer.server.observe.gpu import GpuReading
 from infer.server.observe.host import HostProbe
-from infer.server.observe.metrics import ServerMetrics
+from infer.server.observe.metrics import InstanceMemory, ServerMetrics
 from infer.server.observe.statistics import Duration, ModelSnapshot
 
 BUSY = ModelSnapshot(
@@ -77,6 +77,14 @@ def test_the_text_is_read_back_by_the_prometheus_parser() -> None:
     assert families["nv_gpu_utilization"].samples[0].labels == {"gpu_uuid": "GPU-1"}
     assert families["infer_refused_requests"].samples[0].value == 3
     assert families["nv_cpu_memory_used_bytes"].samples[0].value > 0
+
+
+def test_the_memory_of_every_worker_is_a_gauge_with_model_version_and_instance() -> None:
+    memory = [InstanceMemory("m", "1", "m_0_0", 1000), InstanceMemory("m", "1", "m_0_1", 2000)]
+    text = ServerMetrics(tuple, memory=lambda: memory).text()
+    assert "# TYPE infer_instance_memory_bytes gauge" in text
+    assert 'infer_instance_memory_bytes{instance="m_0_1",model="m",version="1"} 2000' in text
+    assert "infer_instance_memory_bytes" not in ServerMetrics(tuple).text()
 
 
 def test_a_metric_tag_becomes_a_label_with_an_underscore_and_is_escaped() -> None:

@@ -16,8 +16,16 @@ from infer.backends.api.errors import FailureReason
 from infer.backends.api.model_config import InstanceKind, ModelConfig
 from infer.server.lifecycle.states import IndexEntry
 from infer.server.observe.latency import bucket, upper_bound_us
+from infer.server.observe.metrics import InstanceMemory
 from infer.server.observe.statistics import ModelStatistics
-from infer.server.operator.model_rows import InstanceState, ModelRows, depends_on, instance_row, model_row
+from infer.server.operator.model_rows import (
+    InstanceState,
+    ModelRows,
+    depends_on,
+    instance_row,
+    model_row,
+    worker_memory,
+)
 from infer.server.scheduling.pool import InstancePicture
 
 READY = IndexEntry("m", "1", "READY")
@@ -47,6 +55,17 @@ class Served:
 @pytest.fixture
 def served() -> Served:
     return Served()
+
+
+def test_memory_is_asked_of_loaded_versions_that_have_a_process(served: Served) -> None:
+    rows: Any = [(READY, served), (IndexEntry("other"), None)]
+    assert worker_memory(rows, served.memory_of) == [InstanceMemory("m", "1", "m_0_0", 1000)]
+    assert served.asked == [7]
+    served.memory = None
+    assert worker_memory(rows, served.memory_of) == []
+    served.picture = InstancePicture("m_0_0", "idle", 0, 0)
+    served.memory = 5
+    assert worker_memory(rows, served.memory_of) == []
 
 
 def render(rows: ModelRows, served: Any, entry: IndexEntry = READY) -> orjson.Fragment:
