@@ -15,12 +15,16 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from ..backends.api.errors import Code, InferError, InvalidArgument, Unavailable
 from .lifecycle.backends import Backends
 from .lifecycle.loader import Loader, LoaderSettings
+from .lifecycle.model_control import EngineControl
 from .lifecycle.models import ModelTable
+from .lifecycle.probed_call import ProbedCall
 from .lifecycle.states import ModelState
+from .observe.custom_metrics import CustomMetricRegistry
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from ..backends.api.call import Call
     from ..backends.api.request import InferenceRequest
     from ..backends.api.response import InferenceResponse
     from .lifecycle.models import ServedModel
@@ -86,6 +90,8 @@ class Engine:
         self.started = False
         self.refusals: dict[str, int] = {code.name: 0 for code in Code}
         """Requests refused before they were queued, by code; written on the loop, read anywhere."""
+        self.custom_metrics = CustomMetricRegistry()
+        """What models count; any thread."""
         self._settings = settings
         self._pool = ThreadPoolExecutor(max_workers=max(1, settings.loader.parallel), thread_name_prefix="loader")
         self._table = ModelTable()
@@ -93,6 +99,8 @@ class Engine:
             loop,
             self._run_blocking,
             _Caller(self),
+            control=EngineControl(self),
+            metrics=self.custom_metrics,
             options=settings.backend_options or {},
             worker_command=settings.worker_command,
         )
@@ -148,7 +156,7 @@ class Engine:
         return self._table.ready_versions(name)
 
     def is_model_ready(self, name: str, version: int | None = None) -> bool:
-        """Whether a version serves with all its instances; False for an unknown one."""
+        """Whether a version serves with all its instances; False for an unknown one. Does not ask the model."""
         try:
             served = self._table.find(name, version)
         except InferError:
@@ -156,6 +164,21 @@ class Engine:
         return served.scheduler.instances.all_ready
 
     # Serving loop: requests
+
+    async def probe_ready(self, name: str, version: int | None = None) -> bool:
+        """Whether a version serves with all its instances, and says so itself where it has ``is_ready``."""
+        try:
+            served = self._table.find(name, version)
+        except InferError:
+            return False
+        return await served.probe_ready()
+
+    async def probe_server_ready(self) -> bool:
+        """Whether requests are taken; in strict mode also every model with ``is_ready`` says so of itself."""
+        if not self.ready or not self._settings.strict_readiness:
+            return self.ready
+        probed = [served for served in self._table.served() if served.scheduler.instances.is_probed]
+        return all(await asyncio.gather(*(served.probe_ready() for served in probed)))
 
     def infer(
         self,
@@ -257,5 +280,14 @@ class _Caller:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
 
-    def call(self, request: InferenceRequest, on_response: Callable[[InferenceResponse], None]) -> Ticket:
+    def call(self, request: InferenceRequest, on_response: Callable[[InferenceResponse], None]) -> Call:
+        try:
+            target = self._engine.find(request.model_name, request.model_version)
+        except InferError:
+            target = None  # refused and counted below
+        if target is not None and target.scheduler.instances.is_probed:
+            return ProbedCall(target, request, on_response, self._submit, self._engine.loop)
+        return self._engine.infer(request, on_response, target, internal=True)
+
+    def _submit(self, request: InferenceRequest, on_response: Callable[[InferenceResponse], None]) -> Call:
         return self._engine.infer(request, on_response, internal=True)

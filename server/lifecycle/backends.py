@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
     from ...backends.api.backend import Backend, Model, ModelFiles, RunBlocking
     from ...backends.api.call import ModelCaller
+    from ...backends.api.control import ModelControl
+    from ...backends.api.custom_metrics import CustomMetrics
     from ...backends.api.model_config import ModelConfig
 
 log = logging.getLogger("infer.lifecycle")
@@ -35,18 +37,22 @@ class Backends:
     ``options`` maps a backend's name to its ``--backend-config`` settings; those under "" are for all.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  the ports, by name
         self,
         loop: asyncio.AbstractEventLoop,
         run_blocking: RunBlocking,
         caller: ModelCaller,
         *,
+        control: ModelControl,
+        metrics: CustomMetrics,
         options: Mapping[str, Mapping[str, str]],
         worker_command: tuple[str, ...] = (),
     ) -> None:
         self._loop = loop
         self._run_blocking = run_blocking
         self._caller = caller
+        self._control = control
+        self._metrics = metrics
         self._options = options
         self._worker_command = worker_command
         self._starting: dict[str, asyncio.Task[Backend]] = {}
@@ -83,6 +89,8 @@ class Backends:
             options={**self._options.get("", {}), **self._options.get(name, {})},
             worker_command=self._worker_command,
             load_program=self._load_program,
+            control=self._control,
+            metrics=self._metrics,
         )
         backend = await self._run_blocking(catalog.create, name, context)
         try:

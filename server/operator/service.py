@@ -86,6 +86,7 @@ class OperatorService:
             host=self._host,
             gpus=(lambda: self._gpus.readings) if settings.gpu_metrics else None,
             refusals=lambda: engine.refusals,
+            custom=engine.custom_metrics,
         )
         ring = ring or LogRing()
         gate = Gate(settings.control_key)

@@ -14,13 +14,14 @@ import time
 import weakref
 from typing import TYPE_CHECKING, Any
 
-from . import frames, logger, parcels, triton_python_backend_utils
+from . import c_python_backend_utils, frames, logger, names, parcels, triton_python_backend_utils
 from .answer import Answer
 from .border import Border
 from .channel import Channel
 from .errors import TritonErrorCode, TritonModelException
 from .frames import Frame, FrameError, Kind
 from .loading import ModelLoadError, import_model
+from .readiness import Readiness
 from .request import InferenceRequest
 from .response import InferenceResponse, error_entry
 from .runtime import RUNTIME
@@ -49,10 +50,12 @@ class Worker:
         self._model: Any = None
         self._was_long = False
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._loop_lock = threading.Lock()
 
     def run(self) -> None:
         """Serve until the server says FINALIZE."""
         sys.modules["triton_python_backend_utils"] = triton_python_backend_utils
+        sys.modules["c_python_backend_utils"] = c_python_backend_utils
         self._channel.start()
         hello = self._channel.next_frame()
         content = json.loads(hello.payload)
@@ -103,7 +106,9 @@ class Worker:
         self._decoupled = content["decoupled"]
         self._outputs = frozenset(content["outputs"])
         with Border() as border:
-            model = import_model(content["model_path"], content["model_dir"], content["program"])()
+            model_class = import_model(content["model_path"], content["model_dir"], content["program"])
+            names.check_model(model_class, content["model_path"])
+            model = model_class()
             if hasattr(model, "initialize"):
                 model.initialize(content["args"])
             self._model = model
@@ -112,7 +117,13 @@ class Worker:
             return False
         RUNTIME.serving = True
         gc.collect()
-        self._state("READY")
+        if callable(getattr(self._model, "is_ready", None)):
+            RUNTIME.on_probe = Readiness(self._channel, self._model, self._result).probe
+            # Probes come while the model executes, too: from here on somebody else than its thread always reads.
+            self._channel.expect(RUNTIME.on_probe)
+            self._state("READY", is_ready=True)
+        else:
+            self._state("READY")
         return True
 
     def _serve(self) -> None:
@@ -231,15 +242,28 @@ class Worker:
 
     def _await(self, coroutine: Coroutine[Any, Any, Any]) -> Any:  # noqa: ANN401  the result of any coroutine
         """The result of a coroutine; a decoupled model's goes on in the background and returns nothing."""
+        if self._decoupled:
+            import asyncio  # noqa: PLC0415  most models, and the zygote, do without
+
+            asyncio.run_coroutine_threadsafe(self._background(coroutine), self._event_loop())
+            return None
+        return self._result(coroutine)
+
+    def _result(self, coroutine: Coroutine[Any, Any, Any]) -> Any:  # noqa: ANN401  the result of any coroutine
+        """Run a coroutine on the model's loop and wait for its result. Any thread but the loop's."""
         import asyncio  # noqa: PLC0415  most models, and the zygote, do without
 
-        if self._loop is None:
-            self._loop = asyncio.new_event_loop()
-            threading.Thread(target=self._loop.run_forever, name="infer-model-loop", daemon=True).start()
-        if self._decoupled:
-            asyncio.run_coroutine_threadsafe(self._background(coroutine), self._loop)
-            return None
-        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()
+        return asyncio.run_coroutine_threadsafe(coroutine, self._event_loop()).result()
+
+    def _event_loop(self) -> asyncio.AbstractEventLoop:
+        """The one loop of this worker, on a thread of its own from its first use on."""
+        import asyncio  # noqa: PLC0415  most models, and the zygote, do without
+
+        with self._loop_lock:
+            if self._loop is None:
+                self._loop = asyncio.new_event_loop()
+                threading.Thread(target=self._loop.run_forever, name="infer-model-loop", daemon=True).start()
+        return self._loop
 
     async def _background(self, coroutine: Coroutine[Any, Any, Any]) -> None:
         with Border() as border:
@@ -250,6 +274,7 @@ class Worker:
 
     def _finalize(self) -> None:
         RUNTIME.serving = False
+        RUNTIME.finalizing = True
         if self._loop is not None:
             self._loop.call_soon_threadsafe(self._loop.stop)
         with Border() as border:
