@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from . import frames
 from .border import Border
-from .errors import TritonModelException
 from .frames import Kind
 
 if TYPE_CHECKING:
@@ -41,10 +40,10 @@ class Readiness:
                 said = self._model.is_ready()
                 if inspect.iscoroutine(said):
                     said = self._run(said)
-                if not isinstance(said, bool):
-                    msg = f"is_ready must return a bool, got {type(said).__name__}"
-                    raise TritonModelException(msg)
-                ready, border.failure = said, ""
+                if isinstance(said, bool):
+                    ready, border.failure = said, ""
+                else:
+                    border.failure = f"is_ready must return a bool, got {type(said).__name__}"
         finally:
             answer = {"ready": ready, "reason": border.failure}
             self._channel.send(frames.pack_json(Kind.PROBE, probe_id, answer))
