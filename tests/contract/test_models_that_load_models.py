@@ -260,7 +260,7 @@ class TritonPythonModel:
     started = tmp_path / "started"
     add(tmp_path, "run", source(RUN))
     add(tmp_path, "stuck", source(for_ever, str(started)))
-    settings = {"model_control_mode": "explicit", "load_model": ("run",)}
+    settings = {"model_control_mode": "explicit", "load_model": ("run",), "exit_timeout_secs": 0}
     errors: list[BaseException] = []
 
     def client(server: infer.Server) -> None:
