@@ -197,8 +197,9 @@ class Server:
         return self._server is not None and self._server.engine.ready
 
     def is_model_ready(self, model_name: str, model_version: int | None = None) -> bool:
-        """Whether a model version serves with all its instances."""
-        return self._running.engine.is_model_ready(model_name, model_version)
+        """Whether a model version serves with all its instances, and says so itself where it has ``is_ready``."""
+        server = self._running
+        return server.serving_loop.run(server.engine.probe_ready(model_name, model_version))
 
     def index(self) -> tuple[IndexEntry, ...]:
         """The repository index."""

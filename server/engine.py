@@ -15,14 +15,18 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from ..backends.api.errors import Code, InferError, InvalidArgument, Unavailable
 from .lifecycle.backends import Backends
 from .lifecycle.loader import Loader, LoaderSettings
+from .lifecycle.model_control import EngineControl
 from .lifecycle.models import ModelTable
+from .lifecycle.probed_call import ProbedCall
 from .lifecycle.states import ModelState
+from .observe.custom_metrics import CustomMetricRegistry
 from .scheduling.wait_watch import WaitWatch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
+    from ..backends.api.call import Call
     from ..backends.api.request import InferenceRequest
     from ..backends.api.response import InferenceResponse
     from .lifecycle.models import ServedModel
@@ -91,6 +95,8 @@ class Engine:
         self.started = False
         self.refusals: dict[str, int] = {code.name: 0 for code in Code}
         """Requests refused before they were queued, by code; written on the loop, read anywhere."""
+        self.custom_metrics = CustomMetricRegistry()
+        """What models count; any thread."""
         self._settings = settings
         self._pool = ThreadPoolExecutor(max_workers=max(1, settings.loader.parallel), thread_name_prefix="loader")
         self._table = ModelTable()
@@ -99,6 +105,8 @@ class Engine:
             loop,
             self._run_blocking,
             self._caller,
+            control=EngineControl(self),
+            metrics=self.custom_metrics,
             options=settings.backend_options or {},
             worker_command=settings.worker_command,
             directory=settings.backend_directory,
@@ -156,7 +164,7 @@ class Engine:
         return self._table.ready_versions(name)
 
     def is_model_ready(self, name: str, version: int | None = None) -> bool:
-        """Whether a version serves with all its instances; False for an unknown one."""
+        """Whether a version serves with all its instances; False for an unknown one. Does not ask the model."""
         try:
             served = self._table.find(name, version)
         except InferError:
@@ -164,6 +172,21 @@ class Engine:
         return served.scheduler.instances.all_ready
 
     # Serving loop: requests
+
+    async def probe_ready(self, name: str, version: int | None = None) -> bool:
+        """Whether a version serves with all its instances, and says so itself where it has ``is_ready``."""
+        try:
+            served = self._table.find(name, version)
+        except InferError:
+            return False
+        return await served.probe_ready()
+
+    async def probe_server_ready(self) -> bool:
+        """Whether requests are taken; in strict mode also every model with ``is_ready`` says so of itself."""
+        if not self.ready or not self._settings.strict_readiness:
+            return self.ready
+        probed = [served for served in self._table.served() if served.scheduler.instances.is_probed]
+        return all(await asyncio.gather(*(served.probe_ready() for served in probed)))
 
     def infer(
         self,
@@ -267,11 +290,25 @@ class _Caller:
         self._engine = engine
         self._watch = watch
 
-    def call(self, request: InferenceRequest, on_response: Callable[[InferenceResponse], None]) -> Ticket:
-        ticket = self._engine.infer(request, on_response, internal=True)
-        self._watch.called(ticket)
-        return ticket
+    def call(self, request: InferenceRequest, on_response: Callable[[InferenceResponse], None]) -> Call:
+        try:
+            target = self._engine.find(request.model_name, request.model_version)
+        except InferError:
+            target = None  # refused and counted below
+        if target is not None and target.scheduler.instances.is_probed:
+            return ProbedCall(target, request, on_response, self._submit, self._engine.loop)
+        return self._submit(request, on_response, target)
 
     def close(self) -> None:
         """Watch no calls any more: what is in flight is about to fail."""
         self._watch.close()
+
+    def _submit(
+        self,
+        request: InferenceRequest,
+        on_response: Callable[[InferenceResponse], None],
+        target: ServedModel | None = None,
+    ) -> Call:
+        ticket = self._engine.infer(request, on_response, target, internal=True)
+        self._watch.called(ticket)
+        return ticket

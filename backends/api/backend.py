@@ -20,6 +20,8 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
 
+from .control import NoModelControl
+from .custom_metrics import NoCustomMetrics
 from .errors import LoadFailed
 from .tensor import HOST, Device
 
@@ -29,6 +31,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from .call import ModelCaller, OpenCall
+    from .control import ModelControl
+    from .custom_metrics import CustomMetrics
     from .model_config import InstanceKind, ModelConfig
     from .request import InferenceRequest
     from .response import InferenceResponse
@@ -69,6 +73,7 @@ class BackendContext:
     ``options`` are the ``--backend-config`` settings for it, the global ones merged in. ``worker_command`` is the
     command line that becomes a worker zygote (a descriptor number is appended). ``load_program`` lets a backend serve
     a model by a Python program of its own. ``load_timeout_s`` bounds each step of a load in a worker, 0 for no limit.
+    ``control`` loads and unloads models for a model, ``metrics`` count for it.
     """
 
     loop: asyncio.AbstractEventLoop
@@ -78,6 +83,8 @@ class BackendContext:
     worker_command: tuple[str, ...] = ()
     load_program: LoadProgram = no_programs
     load_timeout_s: float = 0.0
+    control: ModelControl = field(default_factory=NoModelControl)
+    metrics: CustomMetrics = field(default_factory=NoCustomMetrics)
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,6 +206,15 @@ class LoopInstance(ABC):
     def pid(self) -> int:
         """The process that executes, 0 where there is none of its own at the moment. Any thread."""
         return 0
+
+    @property
+    def is_probed(self) -> bool:
+        """Whether the model itself has a say in whether it is ready, so that :meth:`check_ready` asks it."""
+        return False
+
+    async def check_ready(self) -> bool:
+        """Ask the model whether it is ready, of an instance that can take requests. Comes back within seconds."""
+        return True
 
     @abstractmethod
     async def load(self) -> None:

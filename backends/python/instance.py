@@ -18,7 +18,9 @@ from ..api.errors import InstanceDied, LoadFailed
 from ..api.response import InferenceResponse
 from .batches import Batches
 from .calls import CallBook
+from .desk import Desk
 from .outbox import Outbox
+from .readiness import ReadinessProbe
 from .restart import Restarter, RestartPolicy
 from .waiting import Waiting
 from .worker import frames
@@ -73,6 +75,8 @@ class PythonInstance(LoopInstance):
         self._outbox: Outbox | None = None
         self._batches = Batches(setup.labels, self._send, decoupled=setup.decoupled)
         self._books: dict[Channel, CallBook] = {}
+        self._desk: Desk | None = None
+        self._probe = ReadinessProbe(setup.labels, self._send)
         self._restarter = Restarter(setup.restart, self.load, setup.name, setup.labels)
         self._ready = False
         self._was_up = False
@@ -86,6 +90,15 @@ class PythonInstance(LoopInstance):
         """The worker's process id, 0 while there is none. Any thread."""
         worker = self._worker
         return worker.pid if worker is not None else 0
+
+    @property
+    def is_probed(self) -> bool:
+        """Whether the model has ``is_ready``."""
+        return self._probe.wanted
+
+    async def check_ready(self) -> bool:
+        """Ask the model's ``is_ready``; a worker that is gone is not ready."""
+        return self._ready and (not self._probe.wanted or await self._probe.ask())
 
     @property
     def open_count(self) -> int:
@@ -122,6 +135,7 @@ class PythonInstance(LoopInstance):
         worker.on_death = self._died
         worker.on_frame = self._frame
         self._outbox = Outbox(worker, self._context.run_blocking)
+        self._desk = Desk(self._context, self.setup.labels["model"], lambda: not self._ready)
         self._answer = self._loop.create_future()
         worker.channel.send(frames.pack_json(Kind.HELLO, 0, self.setup.hello))
         try:
@@ -140,6 +154,7 @@ class PythonInstance(LoopInstance):
             # A later worker may differ where the model's file was changed: the server goes on as it began.
             self.overlaps = True
             self.depth = self.setup.coroutine_depth
+        self._probe.wanted = bool(state.get("is_ready"))
 
     async def _give_up(self) -> None:
         """A load has failed: nothing of it stays."""
@@ -227,17 +242,13 @@ class PythonInstance(LoopInstance):
             self._batches.final(frame.id, *source.open_parcel(frame.payload))
         elif kind == Kind.RESPONSE:
             self._batches.respond(*source.open_parcel(frame.payload))
-        elif kind == Kind.CALL:
-            book = self._books.get(source)
-            if book is None:
-                book = CallBook(source, self._context.caller, self._batches.executing_under)
-                self._books[source] = book
-                self._books = {key: value for key, value in self._books.items() if not key.closed}
-            book.start(frame)
-        elif kind in (Kind.CREDIT, Kind.CANCEL):
-            book = self._books.get(source)
-            if book is not None:
-                (book.credit if kind == Kind.CREDIT else book.cancel)(frame)
+        elif kind in (Kind.CALL, Kind.CREDIT, Kind.CANCEL):
+            self._call_frame(frame, source)
+        elif kind in (Kind.QUERY, Kind.METRIC):
+            if self._desk is not None:
+                (self._desk.answer if kind == Kind.QUERY else self._desk.count)(frame, source)
+        elif kind == Kind.PROBE:
+            self._probe.answer(frame)
         elif kind == Kind.STATE:
             self._state(json.loads(frame.payload))
         elif kind != Kind.HELLO:
@@ -250,6 +261,18 @@ class PythonInstance(LoopInstance):
                 self._waiting.enter(state["phase"])
         elif self._answer is not None and not self._answer.done():
             self._answer.set_result(state)
+
+    def _call_frame(self, frame: Frame, source: Channel) -> None:
+        """A frame about a call to another model."""
+        book = self._books.get(source)
+        if frame.kind == Kind.CALL:
+            if book is None:
+                book = CallBook(source, self._context.caller, self._batches.executing_under)
+                self._books[source] = book
+                self._books = {key: value for key, value in self._books.items() if not key.closed}
+            book.start(frame)
+        elif book is not None:
+            (book.credit if frame.kind == Kind.CREDIT else book.cancel)(frame)
 
     def _lost(self) -> None:
         """The worker takes nothing more; how it ended is known in a moment."""
@@ -269,6 +292,10 @@ class PythonInstance(LoopInstance):
         for book in self._books.values():
             book.close()
         self._books.clear()
+        self._probe.lost()
+        if self._desk is not None:
+            self._desk.close()
+            self._desk = None
         if self._outbox is not None:
             self._outbox.clear()
             self._outbox = None

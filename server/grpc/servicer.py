@@ -55,11 +55,11 @@ class Servicer:
     async def ServerReady(self, _request: Any) -> Any:  # noqa: ANN401, N802  as above
         """Whether the server takes requests."""
         check_not_exiting(self._engine)
-        return message("ServerReadyResponse")(ready=self._engine.ready)
+        return message("ServerReadyResponse")(ready=await self._engine.probe_server_ready())
 
     async def ModelReady(self, request: Any) -> Any:  # noqa: ANN401, N802  as above
         """Whether a model takes requests; False for one that nobody knows."""
-        ready = self._engine.is_model_ready(request.name, read_version(request.version))
+        ready = await self._engine.probe_ready(request.name, read_version(request.version))
         return message("ModelReadyResponse")(ready=ready)
 
     async def ServerMetadata(self, _request: Any) -> Any:  # noqa: ANN401, N802  as above

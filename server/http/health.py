@@ -38,5 +38,5 @@ class Ready(Resource):
     async def on_get(self, _req: Request, resp: Response) -> None:
         """200 or 400; 503 on the way out."""
         check_not_exiting(self._engine)
-        ready = self._engine.ready
+        ready = await self._engine.probe_server_ready()
         send_json(resp, {"ready": ready}, 200 if ready else 400)

@@ -47,7 +47,7 @@ class ModelReady(Resource):
 
     async def on_get(self, _req: Request, resp: Response, model: str, version: str | None = None) -> None:
         """200 with an empty body, or 400: also for a model nobody knows."""
-        if not self._engine.is_model_ready(model, read_version(version)):
+        if not await self._engine.probe_ready(model, read_version(version)):
             msg = "Model version not ready"
             raise InvalidArgument(msg)
         send_empty(resp, "text/plain")

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
     from ...backends.api.backend import Backend, Model, ModelFiles, RunBlocking
     from ...backends.api.call import ModelCaller
+    from ...backends.api.control import ModelControl
+    from ...backends.api.custom_metrics import CustomMetrics
     from ...backends.api.model_config import ModelConfig
 
 log = logging.getLogger("infer.lifecycle")
@@ -47,6 +49,8 @@ class Backends:
         run_blocking: RunBlocking,
         caller: ModelCaller,
         *,
+        control: ModelControl,
+        metrics: CustomMetrics,
         options: Mapping[str, Mapping[str, str]],
         worker_command: tuple[str, ...] = (),
         directory: Path | None = None,
@@ -55,6 +59,8 @@ class Backends:
         self._loop = loop
         self._run_blocking = run_blocking
         self._caller = caller
+        self._control = control
+        self._metrics = metrics
         self._options = options
         self._worker_command = worker_command
         self._directory = directory
@@ -107,6 +113,8 @@ class Backends:
             worker_command=self._worker_command,
             load_program=self._load_program,
             load_timeout_s=self._load_timeout_s,
+            control=self._control,
+            metrics=self._metrics,
         )
         try:
             backend = await self._run_blocking(catalog.create, name, context)

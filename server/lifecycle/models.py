@@ -92,6 +92,10 @@ class ServedModel:
         """Why it is in that state, or "" where there is nothing to say."""
         return self.record.reason
 
+    async def probe_ready(self) -> bool:
+        """Whether all instances can take requests, and say so themselves where the model has a say. Serving loop."""
+        return await self.scheduler.instances.probe()
+
 
 class ModelEntry:
     """One model by name: its versions, and the lock that makes loads and unloads of it take turns.

@@ -79,11 +79,13 @@ def check_files(overrides: LoadOverrides) -> dict[str, bytes]:
 
 
 def _normal_path(path: str) -> str:
-    normal = posixpath.normpath(path) if path else ""
+    # The model's folder is the root, as with Triton.
+    inner = path.lstrip("/")
+    normal = posixpath.normpath(inner) if inner else ""
     if not normal or normal == "." or path.endswith("/") or "\0" in path:
         msg = f"file override '{_shown(path)}' names no file; write file:<version>/<path>, such as file:1/model.onnx"
         raise InvalidArgument(msg)
-    if normal.startswith(("/", "../")) or normal == "..":
+    if normal.startswith("../") or normal == "..":
         msg = f"file override '{_shown(path)}' must stay within model directory; write it as <version>/<path>"
         raise InvalidArgument(msg)
     return normal

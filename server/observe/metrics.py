@@ -150,6 +150,17 @@ class InstanceMemory(NamedTuple):
     bytes: int
 
 
+SERVER_FAMILIES: Final[frozenset[str]] = frozenset(
+    family.name
+    for family in (
+        *(family for family, _ in _MODEL_FAMILIES),
+        *(family for family, _ in _GPU_FAMILIES),
+        *(_FAILURE, _CPU_UTILIZATION, _CPU_TOTAL, _CPU_USED, _PINNED_TOTAL, _PINNED_USED, _REFUSED),
+    )
+)
+"""The names of the server's own families."""
+
+
 def model_samples(model: ModelSnapshot) -> dict[Family, list[Sample]]:
     """The samples of one model version, by family; a metric tag becomes a label with an underscore in front."""
     labels = {"model": model.name, "version": model.version}
@@ -279,8 +290,9 @@ class ServerMetrics:
         gpus: Callable[[], Iterable[GpuReading]] | None = None,
         refusals: Callable[[], Mapping[str, int]] | None = None,
         memory: Callable[[], Iterable[InstanceMemory]] | None = None,
+        custom: Collector | None = None,
     ) -> None:
-        """``host`` None leaves the CPU gauges out, ``gpus`` None the GPU gauges; so do ``refusals`` and ``memory``."""
+        """``host`` None leaves the CPU gauges out, ``gpus`` None the GPU gauges, and so on; ``custom`` are models'."""
         self.registry = CollectorRegistry(auto_describe=False)
         self.registry.register(ModelCollector(statistics))
         if refusals is not None:
@@ -291,6 +303,8 @@ class ServerMetrics:
             self.registry.register(GpuCollector(gpus))
         if host is not None:
             self.registry.register(HostCollector(host))
+        if custom is not None:
+            self.registry.register(custom)
 
     def text(self) -> str:
         """Everything in the text exposition format. Any thread."""
@@ -315,20 +329,21 @@ def exposition(metrics: Iterable[Metric]) -> str:
 
 
 def _line(sample: Sample) -> str:
-    return f"{sample.name}{_labels(sample.labels)} {_number(sample.value)}\n"
+    return f"{sample.name}{label_text(sample.labels)} {number_text(sample.value)}\n"
 
 
-def _labels(labels: Mapping[str, str]) -> str:
-    if not labels:
-        return ""
-    return "{" + ",".join(f'{name}="{_escaped(value)}"' for name, value in sorted(labels.items())) + "}"
+def label_text(labels: Mapping[str, str], **last: str) -> str:
+    """Labels as a line has them, sorted; ``last`` are those that come after all others."""
+    pairs = [f'{name}="{_escaped(value)}"' for name, value in (*sorted(labels.items()), *last.items())]
+    return "{" + ",".join(pairs) + "}" if pairs else ""
 
 
 def _escaped(value: str) -> str:
     return value.replace("\\", r"\\").replace("\n", r"\n").replace('"', r"\"")
 
 
-def _number(value: float) -> str:
+def number_text(value: float) -> str:
+    """A value as a line has it."""
     if math.isfinite(value):
         return repr(value)
     return "NaN" if math.isnan(value) else ("+Inf" if value > 0 else "-Inf")

@@ -88,6 +88,7 @@ class OperatorService:
             gpus=(lambda: self._gpus.readings) if settings.gpu_metrics else None,
             refusals=lambda: engine.refusals,
             memory=lambda: worker_memory(engine.rows()),
+            custom=engine.custom_metrics,
         )
         ring = ring or LogRing()
         gate = Gate(settings.control_key)

@@ -161,6 +161,8 @@ class InstancePool:
         self.slots = [InstanceSlot(name, instance) for name, instance in instances.items()]
         self.idle = self.slots[::-1]
         """Ready instances that would execute a batch at once; the last one is taken first."""
+        self.is_probed = any(instance.is_probed for instance in instances.values())
+        """Whether the model itself is asked when somebody asks whether it is ready; known once it is loaded."""
         self._loop = loop
         self._owner = owner
         self._execute_timeout_s = options.execute_timeout_s
@@ -174,6 +176,12 @@ class InstancePool:
     def all_ready(self) -> bool:
         """Whether every instance can take requests."""
         return self._ready == len(self.slots)
+
+    async def probe(self) -> bool:
+        """Whether every instance can take requests, and says so itself where its model has a say."""
+        if not self.is_probed or not self.all_ready:
+            return self.all_ready
+        return all(await asyncio.gather(*(slot.instance.check_ready() for slot in self.slots)))
 
     @property
     def any_ready(self) -> bool:

@@ -10,6 +10,7 @@ import binascii
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ...backends.api.errors import Internal, InvalidArgument, Unavailable, Unsupported
+from ..lifecycle.model_control import NOT_EXPLICIT
 from ..lifecycle.overrides import LoadOverrides
 
 if TYPE_CHECKING:
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from ..engine import Engine
 
 NO_REPOSITORY_NAME = "'repository_name' specification is not supported"
-NOT_EXPLICIT = "explicit model load / unload is not allowed if polling is enabled"
 NOT_REMOTE = (
     "model load / unload is not taken here: the server runs with --allow-remote-control=false; "
     "load and unload on its machine with 'infer model load' and 'infer model unload'"

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import enum
+import operator
+
+_INT64 = (1 << 63) - 1
 
 
 class TritonModelException(Exception):
@@ -79,8 +82,24 @@ def text(value: object, what: str, argument: str) -> str:
     return str(value)
 
 
-def checked_parameters(parameters: object) -> dict[str, bool | int | float | str]:
-    """Request or response parameters, checked: names are str, values bool, int, float or str.
+def whole(value: object, what: str, argument: str, least: int, most: int) -> int:
+    """An integer argument: anything that is one (numpy's, too) and fits, as the C++ binding has it.
+
+    Raises TypeError.
+    """
+    try:
+        number = operator.index(value)  # pyright: ignore[reportArgumentType]  that is the question
+    except TypeError:
+        require(value, int, what, argument)
+        raise
+    if not least <= number <= most:
+        msg = f"{what}(): incompatible argument '{argument}': expected {least} to {most}, got {number}"
+        raise TypeError(msg)
+    return number
+
+
+def checked_parameters(parameters: object, *, floats: bool) -> dict[str, bool | int | float | str]:
+    """Request or response parameters, checked: names are str, values bool, int, str, or with ``floats`` float.
 
     Raises TritonModelException naming the type that was found.
     """
@@ -93,7 +112,14 @@ def checked_parameters(parameters: object) -> dict[str, bool | int | float | str
         if not isinstance(key, str):
             msg = f"Expect parameters keys to have type str, found type {type(key)}"  # pyright: ignore[reportUnknownArgumentType]
             raise TritonModelException(msg)
-        if not isinstance(value, (bool, int, float, str)):
+        if not isinstance(value, (bool, int, str)) and not (floats and isinstance(value, float)):
             msg = f"Expect parameters values to have type bool/int/str, found type {type(value)}"  # pyright: ignore[reportUnknownArgumentType]
             raise TritonModelException(msg)
+        if isinstance(value, int) and not -_INT64 - 1 <= value <= _INT64:
+            msg = f"parameter '{key}' is {value}; an integer must fit in 64 bits"
+            raise TritonModelException(msg)
+        for text in (key, value):  # pyright: ignore[reportUnknownVariableType]
+            if isinstance(text, str) and not text.isascii() and text.encode(errors="replace").decode() != text:
+                msg = f"parameter {key!r} is not UTF-8 text"
+                raise TritonModelException(msg)
     return dict(parameters)  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]

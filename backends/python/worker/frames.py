@@ -64,11 +64,17 @@ class Kind:
     LOG = 10
     """From a worker: one log line as JSON."""
     METRIC = 11
-    """From a worker: a custom metric. Reserved."""
+    """From a worker: a change of a custom metric (id: its handle; flags: which; payload: by how much)."""
     STATE = 12
     """JSON: what a worker has become, what it should become, or (from the zygote) whom it has spawned."""
     SPAWN = 13
     """To the zygote: fork a worker; carries its channel, stdout and stderr."""
+    QUERY = 14
+    """From a worker: a question as JSON (id: the question): load a model, the value of a metric."""
+    ANSWER = 15
+    """To a worker: what becomes of it, JSON with either ``ok`` or ``error`` and ``code``."""
+    PROBE = 16
+    """To a worker: ask the model whether it is ready (id: the probe). From it: the answer as JSON."""
 
 
 OVERFLOW = 0x80
@@ -79,6 +85,8 @@ DECOUPLED = 0x01
 """Header flag of CALL: the caller takes any number of responses."""
 BLOCKING = 0x02
 """Header flag of CALL, or of a later CREDIT for it: the instance does nothing else until it has a response."""
+METRIC_ADD, METRIC_SET, METRIC_OBSERVE, METRIC_CLOSE = 1, 2, 3, 4
+"""Header flags of METRIC. What is closed may be a metric or a family; then there is no payload."""
 
 
 class FrameError(Exception):

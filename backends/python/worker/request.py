@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 from . import calls, parcels
 from .answer import Answer, InferenceResponseSender, no_sender
-from .errors import TritonModelException, checked_parameters, require, text
+from .errors import TritonModelException, checked_parameters, require, text, whole
+from .response import not_a_tensor
 from .runtime import request_extras
 from .tensor import Tensor
 
 if TYPE_CHECKING:
     import asyncio
+    from typing import SupportsIndex
 
     import numpy as np
     from numpy.typing import NDArray
@@ -41,9 +43,8 @@ class PreferredMemory:
 
     def __init__(self, preferred_memory_type: MemoryType, preferred_device_id: int = 0) -> None:
         require(preferred_memory_type, MemoryType, "PreferredMemory", "preferred_memory_type")
-        require(preferred_device_id, int, "PreferredMemory", "preferred_device_id")
         self.memory_type = preferred_memory_type
-        self.device_id = preferred_device_id
+        self.device_id = whole(preferred_device_id, "PreferredMemory", "preferred_device_id", 0, _INT64)
 
 
 class InferenceTrace:
@@ -56,6 +57,8 @@ class InferenceTrace:
         return None
 
 
+_UINT32, _INT64, _UINT64 = (1 << 32) - 1, (1 << 63) - 1, (1 << 64) - 1
+_LISTS = (list, tuple, set, frozenset)
 _ANYWHERE = PreferredMemory(MemoryType.TRITONSERVER_MEMORY_CPU)
 _NO_TRACE = InferenceTrace()
 
@@ -94,23 +97,24 @@ class InferenceRequest:
         parameters: dict[str, Any] | None = None,
     ) -> None:
         what = "InferenceRequest"
-        require(correlation_id, (int, str), what, "correlation_id")
-        require(inputs, list, what, "inputs")
-        require(requested_output_names, list, what, "requested_output_names")
-        for name, value in (("model_version", model_version), ("flags", flags), ("timeout", timeout)):
-            require(value, int, what, name)
+        require(inputs, (list, tuple), what, "inputs")
+        require(requested_output_names, _LISTS, what, "requested_output_names")
         require(preferred_memory, PreferredMemory, what, "preferred_memory")
         require(trace, InferenceTrace, what, "trace")
         self._inputs = _checked_inputs(inputs or [])
         self._outputs = _checked_names(requested_output_names or [])
         self._request_id = text(request_id, what, "request_id")
-        self._correlation_id = correlation_id
+        self._correlation_id = (
+            correlation_id
+            if isinstance(correlation_id, str)
+            else whole(correlation_id, what, "correlation_id", 0, _UINT64)
+        )
         self._model_name = text(model_name, what, "model_name")
-        self._model_version = model_version
-        self._flags = flags
-        self._timeout = timeout
+        self._model_version = whole(model_version, what, "model_version", -_INT64 - 1, _INT64)
+        self._flags = whole(flags, what, "flags", 0, _UINT32)
+        self._timeout = whole(timeout, what, "timeout", 0, _UINT64)
         self._trace = trace
-        self._parameters: dict[str, Any] = checked_parameters(parameters)
+        self._parameters: dict[str, Any] = checked_parameters(parameters, floats=True)
         self._answer: Answer | None = None
         self._sender: InferenceResponseSender | None = None
 
@@ -136,6 +140,12 @@ class InferenceRequest:
             self._parameters = extras.get("parameters", {})
         return self
 
+    def __reduce_ex__(self, protocol: SupportsIndex) -> str | tuple[Any, ...]:
+        if self._answer is not None:
+            msg = "a request that execute got cannot be pickled; send the arrays of its inputs"
+            raise TypeError(msg)
+        return super().__reduce_ex__(protocol)
+
     def inputs(self) -> list[Tensor]:
         """The inputs, in the order of the request."""
         return self._inputs
@@ -154,8 +164,7 @@ class InferenceRequest:
 
     def set_flags(self, flags: int) -> None:
         """Set them."""
-        require(flags, int, "set_flags", "flags")
-        self._flags = flags
+        self._flags = whole(flags, "set_flags", "flags", 0, _UINT32)
 
     def timeout(self) -> int:
         """The timeout in microseconds, 0 for none."""
@@ -242,9 +251,8 @@ class InferenceRequest:
 def _checked_inputs(inputs: list[Tensor]) -> list[Tensor]:
     for tensor in inputs:
         if not isinstance(tensor, Tensor):  # pyright: ignore[reportUnnecessaryIsInstance]
-            msg = f"Input tensor for inference request should not be {type(tensor).__name__}."
-            raise TritonModelException(msg)
-    return inputs
+            not_a_tensor("InferenceRequest", "inputs", tensor)
+    return list(inputs)
 
 
 def _checked_names(names: list[str]) -> tuple[str, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from . import parcels
 from .errors import TritonError, TritonErrorCode, TritonModelException, checked_parameters, require
@@ -33,21 +33,22 @@ class InferenceResponse:
             require(output_tensors, (list, tuple), "InferenceResponse", "output_tensors")
         for tensor in output_tensors:
             if not isinstance(tensor, Tensor):  # pyright: ignore[reportUnnecessaryIsInstance]
-                msg = f"Output tensor for inference response should not be {type(tensor).__name__}."
-                raise TritonModelException(msg)
+                not_a_tensor("InferenceResponse", "output_tensors", tensor)
         if error is not None:
             require(error, TritonError, "InferenceResponse", "error")
         self._outputs = output_tensors
         self._error = error
-        self._parameters = checked_parameters(parameters) if parameters is not None else None
+        self._parameters = checked_parameters(parameters, floats=False) if parameters is not None else None
 
     @classmethod
     def received(cls, item: Item, memory: bytearray | NDArray[np.uint8]) -> InferenceResponse:
         """A response of another model, over the memory of its parcel."""
         if item.flags & parcels.ENTRY_ERROR:
             return cls(error=TritonError(item.text, TritonErrorCode(item.flags >> 8 & 0xFF)))
-        outputs = Tensor.received(item, memory)
-        return cls(outputs, None, item.extras.get("parameters"))
+        self = cls(Tensor.received(item, memory))
+        # Those of other backends may be floats, which a model's own may not.
+        self._parameters = item.extras.get("parameters")
+        return self
 
     def output_tensors(self) -> list[Tensor]:
         """The outputs; empty where there is an error."""
@@ -78,6 +79,15 @@ class InferenceResponse:
                 buffers.append(data)
         extras = json.dumps({"parameters": self._parameters}).encode() if self._parameters else b""
         return parcels.Entry(entry_id, signatures.layout((), tuple(rows)), buffers, flags, b"", extras)
+
+
+def not_a_tensor(what: str, argument: str, value: object) -> NoReturn:
+    """Refuse an element of a list of tensors: None is another mistake than a foreign object, as in the C++ binding."""
+    if value is None:
+        msg = f"{what}(): '{argument}' must not contain None."
+        raise TritonModelException(msg)
+    msg = f"{what}(): incompatible argument '{argument}': expected a list of Tensor, found a {type(value).__name__}"
+    raise TypeError(msg)
 
 
 def error_entry(entry_id: int, signatures: Signatures, message: str, code: int, flags: int) -> Entry:

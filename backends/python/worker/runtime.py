@@ -41,10 +41,14 @@ class Runtime:
         self.early_cancels: set[int] = set()
         """Cancelled requests whose EXECUTE frame waits to be read; emptied when it is."""
         self.calls: dict[int, Callable[[bytearray], None]] = {}
+        """Who takes the replies to a call or the answer to a question, by id; empty at the end of the channel."""
         self.serving = False
         """Whether the model is initialised and not finalising."""
         self.busy_thread = 0
         """The thread that executes: while it waits for a call, so does all that this instance executes. 0 for none."""
+        self.finalizing = False
+        self.on_probe: Callable[[int], None] | None = None
+        """Takes the id of a PROBE frame, where the model has ``is_ready``; must not wait for anything."""
         self.model_dir = ""
         self.call_ids = itertools.count(1)
         self._channel: Channel | None = None
@@ -100,10 +104,13 @@ class Runtime:
     def on_frame(self, frame: Frame) -> None:
         """Take a frame that concerns requests or calls. Reader thread."""
         kind = frame.kind
-        if kind == Kind.CALL_REPLY:
+        if kind in (Kind.CALL_REPLY, Kind.ANSWER):
             deliver = self.calls.get(frame.id)
             if deliver is not None:
                 deliver(frame.payload)
+        elif kind == Kind.PROBE:
+            if self.on_probe is not None:
+                self.on_probe(frame.id)
         elif kind in (Kind.CANCEL, Kind.CREDIT):
             if kind == Kind.CANCEL:
                 # Noted before it is looked up, as the model loop looks up what it has registered: one of both sees it.

@@ -15,13 +15,14 @@ import time
 import weakref
 from typing import TYPE_CHECKING, Any
 
-from . import frames, logger, parcels, triton_python_backend_utils
+from . import c_python_backend_utils, frames, logger, names, parcels, triton_python_backend_utils
 from .answer import Answer
 from .border import Border
 from .channel import Channel
 from .errors import TritonErrorCode, TritonModelException
 from .frames import Frame, FrameError, Kind
 from .loading import ModelLoadError, import_model
+from .readiness import Readiness
 from .request import InferenceRequest
 from .response import InferenceResponse, error_entry
 from .runtime import BATCH, RUNTIME
@@ -66,6 +67,7 @@ class Worker:
         self._overlaps = False
         self._thread = threading.get_ident()
         self._loop: ModelLoop | None = None
+        self._loop_lock = threading.Lock()
 
     def run(self) -> None:
         """Serve until the server says FINALIZE."""
@@ -87,6 +89,7 @@ class Worker:
 
     def _publish(self) -> None:
         sys.modules["triton_python_backend_utils"] = triton_python_backend_utils
+        sys.modules["c_python_backend_utils"] = c_python_backend_utils
 
     def _adopt(self) -> None:
         RUNTIME.adopt(self._channel)
@@ -137,7 +140,9 @@ class Worker:
         self._decoupled = content["decoupled"]
         self._outputs = frozenset(content["outputs"])
         with Border() as border:
-            model = self._model_class(content)()
+            model_class = self._model_class(content)
+            names.check_model(model_class, content["model_path"])
+            model = model_class()
             if hasattr(model, "initialize"):
                 self._state("PHASE", phase="initialize")
                 model.initialize(content["args"])
@@ -153,7 +158,12 @@ class Worker:
             self._overlaps = not self._decoupled
         RUNTIME.serving = True
         self._came_up()
-        self._state("READY", coroutine=coroutine)
+        is_ready = callable(getattr(self._model, "is_ready", None))
+        if is_ready:
+            RUNTIME.on_probe = Readiness(self._channel, self._model, self._result).probe
+            # Probes come while the model executes, too: from here on somebody else than its thread always reads.
+            self._channel.expect(RUNTIME.on_probe)
+        self._state("READY", coroutine=coroutine, is_ready=is_ready)
         return True
 
     def _serve(self) -> None:
@@ -320,11 +330,17 @@ class Worker:
         RUNTIME.busy_thread = loop.ident
         return loop.wait_for(coroutine)
 
-    def _model_loop(self) -> ModelLoop:
-        if self._loop is None:
-            from .coroutines import ModelLoop  # noqa: PLC0415  most models, and the zygote, do without asyncio
+    def _result(self, coroutine: Coroutine[Any, Any, Any]) -> Any:  # noqa: ANN401  the result of any coroutine
+        """Run a coroutine on the model's loop and wait for its result. Any thread but the loop's."""
+        return self._model_loop().wait_for(coroutine)
 
-            self._loop = ModelLoop(lambda: self._on_end("the event loop that its coroutines run on has ended"))
+    def _model_loop(self) -> ModelLoop:
+        """The one loop of this worker, on a thread of its own from its first use on."""
+        from .coroutines import ModelLoop  # noqa: PLC0415  most models, and the zygote, do without asyncio
+
+        with self._loop_lock:
+            if self._loop is None:
+                self._loop = ModelLoop(lambda: self._on_end("the event loop that its coroutines run on has ended"))
         return self._loop
 
     async def _background(self, coroutine: Coroutine[Any, Any, Any]) -> None:
@@ -336,6 +352,7 @@ class Worker:
 
     def _finalize(self) -> None:
         RUNTIME.serving = False
+        RUNTIME.finalizing = True
         if self._loop is not None:
             self._loop.stop()
         with Border() as border:

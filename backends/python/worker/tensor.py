@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from . import datatypes, parcels
+from . import datatypes, dlpack, parcels
 from .errors import TritonModelException, require, text
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ class Tensor:
         """A writable view on the tensor's memory; BYTES gives an object array of ``bytes``."""
         if self._array is None:
             if self._datatype == "BF16":
-                msg = f"Tensor '{self._name}' is BF16, which NumPy does not have."
+                msg = f"Tensor '{self._name}' is BF16, which NumPy does not have; use to_dlpack()."
                 raise TritonModelException(msg)
             self._array = deserialize_bytes_tensor(self._raw).reshape(self._shape)
         return self._array
@@ -138,15 +138,17 @@ class Tensor:
         return (self._name, datatype, self._shape, size), data.tobytes() if size <= parcels.INLINE_LIMIT else data
 
     def to_dlpack(self) -> Any:  # noqa: ANN401  a PyCapsule
-        """A DLPack capsule over the memory. Raises TritonModelException for BYTES."""
+        """A DLPack capsule over the memory; it keeps the tensor. Raises TritonModelException for BYTES."""
         return self.__dlpack__()
 
-    def __dlpack__(self, *, stream: Any = None, **options: Any) -> Any:  # noqa: ANN401  a PyCapsule
+    def __dlpack__(self, *, stream: Any = None, **options: Any) -> Any:  # noqa: ANN401  a PyCapsule; streams are for devices
         """The same, for ``from_dlpack`` of any library."""
         if self._datatype == "BYTES":
             msg = "DLPack does not have support for string tensors."
             raise TritonModelException(msg)
-        return self.as_numpy().__dlpack__(stream=stream, **options)
+        if self._array is None:
+            return dlpack.exported_bfloat16(self, self._raw, self._shape, **options)
+        return dlpack.exported(self, self._array, **options)
 
     def __dlpack_device__(self) -> tuple[int, int]:
         """DLPack device type (1: host) and index."""
@@ -159,14 +161,13 @@ class Tensor:
         Raises TritonModelException for an empty name, an object that does not speak DLPack, a tensor that is not
         C-contiguous or not on the host.
         """
-        if type(tensor).__name__ == "PyCapsule":
-            tensor = _Capsule(tensor)
-        if not name or not hasattr(tensor, "__dlpack__") or not hasattr(tensor, "__dlpack_device__"):
+        speaks = hasattr(tensor, "__dlpack__") and hasattr(tensor, "__dlpack_device__")
+        if not name or not (speaks or type(tensor).__name__ == "PyCapsule"):
             msg = "from_dlpack() needs a name and a DLPack capsule or an object with __dlpack__ and __dlpack_device__."
             raise TritonModelException(msg)
         try:
-            array = np.from_dlpack(tensor)
-        except (BufferError, RuntimeError, TypeError, ValueError) as exc:
+            array, is_bfloat16 = dlpack.imported(tensor)
+        except dlpack.CONSUMER_ERRORS as exc:
             msg = f"DLPack tensor '{name}' cannot be taken over: {exc}"
             raise TritonModelException(msg) from exc
         if not array.flags.c_contiguous:
@@ -175,25 +176,14 @@ class Tensor:
                 "supported."
             )
             raise TritonModelException(msg)
+        if is_bfloat16:
+            return Tensor.from_bytes(name, "BF16", array.shape, array.reshape(-1).view(np.uint8))
         return Tensor(name, array)
 
 
 def _view_dtype(datatype: str) -> np.dtype[Any] | None:
     """The dtype of the view that a received tensor is; None where there is none before it is decoded."""
     return None if datatype == "BYTES" else datatypes.DTYPES.get(datatype)
-
-
-class _Capsule:
-    """A bare capsule, dressed as an object that exports it."""
-
-    def __init__(self, capsule: Any) -> None:  # noqa: ANN401  a PyCapsule
-        self._capsule = capsule
-
-    def __dlpack__(self, **_: Any) -> Any:  # noqa: ANN401  a PyCapsule
-        return self._capsule
-
-    def __dlpack_device__(self) -> tuple[int, int]:
-        return _CPU
 
 
 def serialize_elements(array: NDArray[Any]) -> bytes:

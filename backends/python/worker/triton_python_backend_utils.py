@@ -6,12 +6,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from . import datatypes
+from . import datatypes, names
+from .answer import InferenceResponseSender
+from .calls import ResponseIterator
 from .errors import TritonError, TritonModelException
 from .loading import ModelLoadError
 from .logger import Logger
+from .metrics import Metric, MetricFamily, MetricKind
 from .model_config import ModelConfig
-from .request import InferenceRequest, MemoryType, PreferredMemory
+from .model_control import is_model_ready, load_model, unload_model
+from .request import InferenceRequest, InferenceTrace, MemoryType, PreferredMemory
 from .response import InferenceResponse
 from .runtime import RUNTIME
 from .tensor import Tensor, deserialize_bytes_tensor, serialize_byte_tensor
@@ -30,10 +34,17 @@ __all__ = [
     "TRITON_STRING_TO_NUMPY",
     "InferenceRequest",
     "InferenceResponse",
+    "InferenceResponseSender",
+    "InferenceTrace",
     "Logger",
+    "MemoryType",
+    "Metric",
+    "MetricFamily",
+    "MetricKind",
     "ModelConfig",
     "ModelLoadError",  # not Triton's: a program of another backend raises it, and its text alone is the reason
     "PreferredMemory",
+    "ResponseIterator",
     "Tensor",
     "TritonError",
     "TritonModelException",
@@ -43,10 +54,13 @@ __all__ = [
     "get_model_dir",
     "get_output_config_by_name",
     "get_output_tensor_by_name",
+    "is_model_ready",
+    "load_model",
     "numpy_to_triton_type",
     "serialize_byte_tensor",
     "triton_string_to_numpy",
     "triton_to_numpy_type",
+    "unload_model",
     "using_decoupled_model_transaction_policy",
 ]
 
@@ -116,3 +130,8 @@ def numpy_to_triton_type(data_type: Any) -> int | None:  # noqa: ANN401  a numpy
 def get_model_dir() -> str:
     """The folder of this version of the model."""
     return RUNTIME.model_dir
+
+
+def __getattr__(name: str) -> Any:  # noqa: ANN401  a module's attribute
+    """A name of articles and older releases, or AttributeError with the name that was meant."""
+    return names.other_name(name, globals())

@@ -21,6 +21,7 @@ from infer.backends.python.backend import PythonBackend
 from infer.backends.python.instance import PythonInstance
 from infer.backends.python.restart import RestartPolicy
 from infer.backends.python.worker import space
+from infer.server.observe.custom_metrics import CustomMetricRegistry
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence
@@ -123,7 +124,10 @@ class Rig:
         self.loop = asyncio.get_running_loop()
         self.folder = folder
         self.caller = Caller()
-        context = BackendContext(self.loop, self._run_blocking, self.caller, options or {}, ZYGOTE)
+        self.metrics = CustomMetricRegistry()
+        context = BackendContext(
+            self.loop, self._run_blocking, self.caller, options or {}, ZYGOTE, metrics=self.metrics
+        )
         self.backend = PythonBackend(context)
         self.backend.restart_policy = RestartPolicy(first=0.01, attempts=5)
         self.instances: list[PythonInstance] = []

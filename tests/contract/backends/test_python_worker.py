@@ -426,6 +426,98 @@ class TritonPythonModel:
         await rig.backend.auto_complete(rig.config("auto", max_batch_size=4), files)
 
 
+async def test_a_mistake_in_auto_complete_config_names_the_models_file_and_line_not_ours(rig: Rig) -> None:
+    source = """
+class TritonPythonModel:
+    @staticmethod
+    def auto_complete_config(config):
+        config.add_output({"name": "OUT", "data_type": "TYPE_INT32", "dims": [1], "optional": True})
+        return config
+"""
+    files = rig.write("auto", source)
+    with pytest.raises(LoadFailed) as raised:
+        await rig.backend.auto_complete(rig.config("auto"), files)
+    words, _, place = str(raised.value).partition("At:")
+    assert words.startswith("ValueError: output in auto-complete-config function for model 'auto'")
+    line = (files.version_dir / "model.py").read_text().splitlines().index(source.splitlines()[4]) + 1
+    assert place.split() == [f"{files.version_dir / 'model.py'}({line}):", "auto_complete_config"]
+
+
+async def test_what_auto_complete_config_leaves_behind_is_gone_and_it_knows_its_folder(
+    rig: Rig, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG, "infer.model")
+    source = """
+SEEN = []
+class TritonPythonModel:
+    @staticmethod
+    def auto_complete_config(config):
+        SEEN.append(1)
+        assert pb_utils.get_model_dir() == os.path.dirname(os.path.abspath(__file__))
+        pb_utils.Logger.log_error("from the completion")
+        return config
+    def execute(self, requests):
+        return [Response([T("OUT", np.array(SEEN, np.int32))])]
+"""
+    files = rig.write("auto", source)
+    await rig.backend.auto_complete(rig.config("auto"), files)
+    assert "from the completion" in caplog.text
+    instance = await rig.load("auto", source)
+    assert (await rig.infer(instance, IN=ints(0))).outputs["OUT"].as_numpy().size == 0
+
+
+async def test_a_model_whose_execute_has_another_name_fails_its_load_with_the_right_one(rig: Rig) -> None:
+    source = """
+class TritonPythonModel:
+    async def async_execute(self, requests):
+        return []
+"""
+    with pytest.raises(LoadFailed, match=r"has 'async_execute' and no 'execute'; name it 'execute\(self, requests\)'"):
+        await rig.load("misnamed", source)
+
+
+async def test_a_model_without_execute_loads_and_fails_its_first_request(rig: Rig) -> None:
+    instance = await rig.load("idle", "class TritonPythonModel: pass")
+    assert "has no attribute 'execute'" in str(await rig.error(instance, IN=ints(0)))
+
+
+async def test_bfloat16_passes_through_dlpack_with_its_datatype(rig: Rig) -> None:
+    source = """
+class TritonPythonModel:
+    def execute(self, requests):
+        inputs = [request.inputs()[0] for request in requests]
+        return [Response([T.from_dlpack("OUT", each), T.from_dlpack("OUT2", each.to_dlpack())]) for each in inputs]
+"""
+    instance = await rig.load("bf16", source, outputs=["OUT", "OUT2"])
+    for count in (0, 2, 70_000):
+        data = bytes.fromhex("803f") * count
+        executions, done = rig.execute(instance, InferenceRequest("m", {"IN": Tensor(Datatype.BF16, (count, 1), data)}))
+        await done
+        (response,) = await executions[0].end()
+        assert response.error is None, response.error
+        found = {name: (t.datatype, t.shape, bytes(t.view)) for name, t in response.outputs.items()}
+        assert found == dict.fromkeys(("OUT", "OUT2"), (Datatype.BF16, (count, 1), data))
+
+
+async def test_a_view_of_an_input_stays_what_it_was_as_long_as_the_model_keeps_it(rig: Rig) -> None:
+    source = """
+class TritonPythonModel:
+    def initialize(self, args):
+        self.kept = []
+    def execute(self, requests):
+        tensor = requests[0].inputs()[0]
+        self.kept.append((tensor.as_numpy(), np.from_dlpack(tensor)))
+        del tensor, requests
+        same = all((a == a[0]).all() and (b == a).all() for a, b in self.kept)
+        return [Response([T("OUT", np.array([same], np.int32))])]
+"""
+    instance = await rig.load("keeps", source)
+    for size in (4, 100_000):
+        for value in range(6):
+            response = await rig.infer(instance, IN=np.full(size, value, np.int32))
+            assert response.outputs["OUT"].as_numpy() == [1]
+
+
 async def test_a_model_without_auto_completion_keeps_its_configuration(rig: Rig) -> None:
     config = rig.config("plain")
     assert await rig.backend.auto_complete(config, rig.write("plain", ADD)) == config

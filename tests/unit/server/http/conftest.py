@@ -166,7 +166,10 @@ class FakeEngine:
     def ready_versions(self, name: str) -> tuple[int, ...]:
         return (1,)
 
-    def is_model_ready(self, name: str, version: int | None = None) -> bool:
+    async def probe_server_ready(self) -> bool:
+        return self.ready
+
+    async def probe_ready(self, name: str, version: int | None = None) -> bool:
         return name in self.models and version in (None, 1)
 
     def infer(

@@ -75,20 +75,27 @@ def test_a_huge_configuration_is_read() -> None:
     assert len(parse_config(json.dumps(CONFIG | {"parameters": parameters}), "m").parameters) == 5_000
 
 
+def test_a_path_from_the_root_is_one_from_the_models_folder() -> None:
+    assert check_files(LoadOverrides("{}", {"/1/model.py": b"a", "//2/model.py": b"b"})) == {
+        "1/model.py": b"a",
+        "2/model.py": b"b",
+    }
+
+
 def test_files_come_by_normal_path() -> None:
     overrides = LoadOverrides("{}", {"1/./model.py": b"a", "2/x/../model.py": b"b", "labels.txt": b"c", "1//d": b"d"})
     assert check_files(overrides) == {"1/model.py": b"a", "2/model.py": b"b", "labels.txt": b"c", "1/d": b"d"}
 
 
 @pytest.mark.parametrize(
-    "path", ["../x", "1/../../x", "..", "/etc/passwd", "//etc/passwd", "a/../../m/x", "1/../../../tmp/x"]
+    "path", ["../x", "1/../../x", "..", "/../etc/passwd", "//../x", "a/../../m/x", "1/../../../tmp/x"]
 )
 def test_a_path_that_leads_out_of_the_model_is_refused(path: str) -> None:
     with pytest.raises(InvalidArgument, match=rf"'{re.escape(path)}' must stay within model directory"):
         check_files(LoadOverrides("{}", {path: b""}))
 
 
-@pytest.mark.parametrize("path", ["", ".", "1/..", "1/", "1/a\0b", "./"])
+@pytest.mark.parametrize("path", ["", ".", "1/..", "1/", "1/a\0b", "./", "/", "//"])
 def test_a_path_that_names_no_file_is_refused(path: str) -> None:
     with pytest.raises(InvalidArgument, match=r"names no file; write file:<version>/<path>"):
         check_files(LoadOverrides("{}", {path: b""}))

@@ -16,6 +16,7 @@ from infer.backends.api.model_config import ModelConfig
 from infer.server.lifecycle.signature import ModelSignature
 from infer.server.lifecycle.states import IndexEntry
 from infer.server.loop import ServingLoop
+from infer.server.observe.custom_metrics import CustomMetricRegistry
 from infer.server.observe.log_ring import LogRing
 from infer.server.observe.statistics import Duration, ModelSnapshot
 from infer.server.operator.overview import Addresses
@@ -66,6 +67,7 @@ class StubEngine:
         self.live = self.ready = True
         self.draining = False
         self.refusals = {"NOT_FOUND": 2}
+        self.custom_metrics = CustomMetricRegistry()
         self.calls: list[tuple[Any, ...]] = []
         self.opened: dict[str, Any] = {}
         self.gate: asyncio.Event | None = None
