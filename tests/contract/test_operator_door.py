@@ -33,6 +33,9 @@ class TritonPythonModel:
     def initialize(self, args):
         print("printed")
         pb_utils.Logger.log_warn("logged")
+        self.family = pb_utils.MetricFamily("spoken_words", "What it kept to itself", pb_utils.MetricFamily.GAUGE)
+        self.metric = self.family.Metric({"model": args["model_name"]})
+        self.metric.set(2.5)
 
     def execute(self, requests):
         return [pb_utils.InferenceResponse([]) for request in requests]
@@ -251,3 +254,14 @@ def test_a_load_that_fails_is_found_by_the_models_name(client: Client) -> None:
     assert (record["level"], record["model"]) == ("ERROR", "broken")
     assert record["seq"] <= client.get("/v2/operator/overview")["log_last"]
     assert client.row("broken")["reason"] != ""
+
+
+def test_the_metrics_of_a_model_are_on_the_endpoint_beside_the_servers_own(server: RunningServer) -> None:
+    assert server.operator_address is not None
+    with contextlib.closing(http.client.HTTPConnection(*server.operator_address, timeout=30)) as connection:
+        connection.request("GET", "/metrics")
+        text = connection.getresponse().read().decode()
+    assert (
+        '# HELP spoken_words What it kept to itself\n# TYPE spoken_words gauge\nspoken_words{model="silent"} 2.5\n'
+    ) in text
+    assert 'nv_inference_count{model="silent"' in text
