@@ -44,7 +44,9 @@ class TritonPythonModel:
         return returned
 """
 """Does what a test says; for 0 it answers with what it was told when it broke a rule."""
-CLOSED = "TritonModelException: Unable to send response. Response sender has been closed."
+RAISED = "TritonModelException"
+CANNOT = f"{RAISED}: Unable to send response"
+CLOSED = f"{CANNOT}. Response sender has been closed."
 
 
 def ints(*values: int) -> np.ndarray[Any, Any]:
@@ -82,8 +84,10 @@ async def run(rig: Rig, script: str, **more: Any) -> tuple[list[Any], list[str]]
         ("sender.send(out(1))\nsender.send(out(2), FINAL)", [[1], ([2],)], []),
         ("sender.send(out(1))\nsender.send(flags=FINAL)", [[1], (None,)], []),
         (
-            "sender.send(out(1))\nsender.send(Response(error=pb_utils.TritonError('no')))\n"
-            "sender.send(out(2))\nsender.send(flags=FINAL)",
+            (
+                "sender.send(out(1))\nsender.send(Response(error=pb_utils.TritonError('no')))\n"
+                "sender.send(out(2))\nsender.send(flags=FINAL)"
+            ),
             [[1], "no", [2], (None,)],
             [],
         ),
@@ -94,14 +98,14 @@ async def run(rig: Rig, script: str, **more: Any) -> tuple[list[Any], list[str]]
             [CLOSED, CLOSED],
         ),
         (
-            "attempt(lambda: sender.send())\nattempt(lambda: sender.send(out(1), 2))\n"
-            "attempt(lambda: sender.send([out(1)]))\nsender.send(flags=FINAL)",
+            (
+                "attempt(lambda: sender.send())\nattempt(lambda: sender.send(out(1), 2))\n"
+                "attempt(lambda: sender.send([out(1)]))\nsender.send(flags=FINAL)"
+            ),
             [(None,)],
             [
-                "TritonModelException: Inference Response object must be provided when the response flags is set to "
-                "zero.",
-                "TritonModelException: Unable to send response. Unsupported flag 2; use 0 or "
-                "TRITONSERVER_RESPONSE_COMPLETE_FINAL.",
+                f"{RAISED}: Inference Response object must be provided when the response flags is set to zero.",
+                f"{CANNOT}. Unsupported flag 2; use 0 or TRITONSERVER_RESPONSE_COMPLETE_FINAL.",
                 "TypeError: send(): incompatible argument 'response': expected InferenceResponse, got list",
             ],
         ),
