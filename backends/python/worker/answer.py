@@ -40,6 +40,7 @@ class Answer:
         "cancelled",
         "closed",
         "decoupled",
+        "flagged",
         "id",
         "requested",
         "sent",
@@ -51,6 +52,8 @@ class Answer:
         self.decoupled = decoupled
         self.cancelled = False
         self.closed = False
+        self.flagged = False
+        """Whether the model itself has sent the final flag."""
         self.sent = 0
         self._channel = channel
         self._lock = threading.Lock()
@@ -98,14 +101,12 @@ class Answer:
         """Send a response, the final flag, or both. Raises TritonModelException where the rules forbid it."""
         final = flags == COMPLETE_FINAL
         with self._lock:
-            if self.closed or (self.sent and not self.decoupled and response is not None):
+            if response is None and not self.decoupled and self._flag_follows():
+                return
+            if self.closed:
                 raise TritonModelException(_CLOSED)
+            self.flagged = final
             if not self.decoupled:
-                if response is None:
-                    if self.sent:
-                        return
-                    msg = "Non-decoupled model cannot send complete final before sending a response"
-                    raise TritonModelException(msg)
                 # The one response of such a request is also its last.
                 final = True
             entry = self._entry(response, final=final)
@@ -117,6 +118,17 @@ class Answer:
         if not final and not self._may_send():
             return
         self._channel.send_parcel(frames.Kind.RESPONSE, 0, [entry])
+
+    def _flag_follows(self) -> bool:
+        """The final flag apart, of a request with one response: whether it ends what was sent before.
+
+        Raises TritonModelException where it comes first.
+        """
+        if self.closed:
+            follows, self.flagged = bool(self.sent) and not self.flagged, True
+            return follows
+        msg = "Non-decoupled model cannot send complete final before sending a response"
+        raise TritonModelException(msg)
 
     def _entry(self, response: InferenceResponse | None, *, final: bool) -> Entry:
         if response is None:

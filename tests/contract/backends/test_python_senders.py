@@ -40,7 +40,10 @@ class TritonPythonModel:
             except Exception as exc:
                 self.said.append(f"{type(exc).__name__}: {exc}")
         returned = None
-        SCRIPT
+        try:
+            SCRIPT
+        except Exception as exc:
+            self.said.append(f"not expected: {exc!r}")
         return returned
 """
 """Does what a test says; for 0 it answers with what it was told when it broke a rule."""
@@ -67,7 +70,7 @@ def seen(responses: list[InferenceResponse]) -> list[Any]:
 
 async def run(rig: Rig, script: str, **more: Any) -> tuple[list[Any], list[str]]:
     """What the client sees, and what the model was told."""
-    instance = await rig.load("scripted", SCRIPTED.replace("SCRIPT", script.replace("\n", "\n        ")), **more)
+    instance = await rig.load("scripted", SCRIPTED.replace("SCRIPT", script.replace("\n", "\n            ")), **more)
     (execution,), done = rig.execute(instance, rig.request(IN=ints(1)))
     responses = await execution.end()
     await asyncio.wait_for(done, 20)
@@ -124,6 +127,12 @@ async def test_what_a_decoupled_model_sends_and_what_it_is_told(
     [
         ("sender.send(out(1), FINAL)", [([1],)], []),
         ("sender.send(out(1))\nsender.send(flags=FINAL)", [([1],)], []),
+        (
+            "sender.send(out(1))\nsender.send(flags=FINAL)\nattempt(lambda: sender.send(flags=FINAL))",
+            [([1],)],
+            [CLOSED],
+        ),
+        ("sender.send(out(1), FINAL)\nattempt(lambda: sender.send(flags=FINAL))", [([1],)], [CLOSED]),
         ("sender.send(out(1))\nattempt(lambda: sender.send(out(2)))", [([1],)], [CLOSED]),
         (
             "attempt(lambda: sender.send(flags=FINAL))\nsender.send(out(1))",
@@ -134,7 +143,17 @@ async def test_what_a_decoupled_model_sends_and_what_it_is_told(
         ("sender.send(out(1))\nreturned = [None]", [([1],)], []),
         ("threading.Timer(0.02, lambda: sender.send(out(1))).start()\nreturned = [None]", [([1],)], []),
     ],
-    ids=["with final", "final apart", "twice", "final first", "sent and returned", "sent, None", "later"],
+    ids=[
+        "with final",
+        "final apart",
+        "final twice",
+        "final again",
+        "twice",
+        "final first",
+        "sent and returned",
+        "sent, None",
+        "later",
+    ],
 )
 async def test_a_model_that_is_not_decoupled_answers_once_however_it_does(
     rig: Rig, script: str, client: list[Any], model: list[str]
