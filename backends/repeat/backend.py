@@ -69,7 +69,7 @@ class RepeatInstance(CoroutineInstance):
         request = execution.request
         values, delays = _numbers(request, "IN"), _numbers(request, "DELAY")
         if len(values) != len(delays):
-            raise InvalidArgument(f"expected IN and DELAY to have equal shape, got [{len(values)}] and [{len(delays)}]")
+            raise InvalidArgument(f"expected IN and DELAY shape to match, got [{len(values)}] and [{len(delays)}]")
         if not self._decoupled and len(values) > 1:
             raise InvalidArgument(
                 f"IN has {len(values)} elements, and a model that is not decoupled sends one response; "

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from google.protobuf.message import DecodeError
 
-from ...backends.api.errors import Unsupported
+from ..wire import refusals
 from . import codec
 from .facts import ModelFacts
 from .messages import message
@@ -44,7 +44,7 @@ class RequestReader:
         for plan in self._by_size.get(len(data), ()):
             if plan.fits(data) and self._serves(plan.facts):
                 if plan.facts.decoupled and not streamed:
-                    raise _decoupled()
+                    raise refusals.decoupled("ModelInfer RPC")
                 return plan.read(data)
         cut = cut_request(data)
         if cut is None:
@@ -67,7 +67,7 @@ class RequestReader:
         plan = self._by_rest.get(cut.rest)
         if plan is not None and len(cut.raw) == len(plan.sizes) and self._serves(plan.facts):
             if plan.facts.decoupled and not streamed:
-                raise _decoupled()
+                raise refusals.decoupled("ModelInfer RPC")
             return plan.read_parts(data, cut.raw, request_id)
         parsed = self._parse(cut.rest)
         parsed.id = request_id
@@ -80,7 +80,7 @@ class RequestReader:
     def _decode(self, parsed: Any, raw: list[memoryview], *, streamed: bool) -> Decoded:  # noqa: ANN401  protobuf
         facts = self._find((parsed.model_name, codec.read_version(parsed.model_version)))
         if facts.decoupled and not streamed:
-            raise _decoupled()
+            raise refusals.decoupled("ModelInfer RPC")
         return codec.read_request(parsed, raw, facts)
 
     def _parse(self, data: bytes | bytearray) -> Any:  # noqa: ANN401  protobuf
@@ -117,7 +117,3 @@ def _text(data: bytes) -> str:
         return data.decode()
     except UnicodeDecodeError as exc:
         raise codec.unreadable() from exc
-
-
-def _decoupled() -> Unsupported:
-    return Unsupported("ModelInfer RPC doesn't support models with decoupled transaction policy")

@@ -10,7 +10,8 @@ import asyncio
 import re
 from typing import TYPE_CHECKING, Any
 
-from ...backends.api.errors import Cancelled, InferError, InvalidArgument, Unsupported
+from ...backends.api.errors import Cancelled, InferError, InvalidArgument
+from ..wire import refusals
 from . import compression, json_codec, json_text
 from .cycle import CONNECTION
 from .errors import error_body, status_of, too_large
@@ -173,8 +174,7 @@ class Inference:
             raise InvalidArgument(msg)
         model = self.engine.find(name, version)
         if model.signature.decoupled:
-            msg = "HTTP end point doesn't support models with decoupled transaction policy"
-            raise Unsupported(msg)
+            raise refusals.decoupled("HTTP end point")
         facts = self._facts.get(target)
         if facts is None or facts.model is not model:
             if len(self._facts) >= _MAX_ROUTES:

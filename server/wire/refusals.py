@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ...backends.api.errors import InvalidArgument, NotFound, Unavailable
+from ...backends.api.errors import InvalidArgument, NotFound, Unavailable, Unsupported
 from .binary import request_prefix
 
 if TYPE_CHECKING:
@@ -30,6 +30,14 @@ def unknown_datatype(signature: ModelSignature, request_id: str, name: str) -> I
 def duplicate(kind: str, name: str, request_id: str) -> InvalidArgument:
     """An input or output (``kind``) that a request names twice."""
     return InvalidArgument(f"{request_prefix(request_id)}{kind} '{name}' already exists in request")
+
+
+def decoupled(route: str) -> Unsupported:
+    """A decoupled model at a ``route`` that has room for one response."""
+    return Unsupported(
+        f"{route} doesn't support models with decoupled transaction policy; "
+        "send the request with ModelStreamInfer of the gRPC end point"
+    )
 
 
 def check_not_exiting(engine: Engine) -> None:

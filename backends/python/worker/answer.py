@@ -40,6 +40,7 @@ class Answer:
         "cancelled",
         "closed",
         "decoupled",
+        "flagged",
         "id",
         "parked",
         "requested",
@@ -57,6 +58,8 @@ class Answer:
         """Whether the model wants the request once more."""
         self.parked = False
         """Whether it is on its way there."""
+        self.flagged = False
+        """Whether the model itself has sent the final flag."""
         self.sent = 0
         self._channel = channel
         self._lock = threading.Lock()
@@ -120,14 +123,12 @@ class Answer:
             if self.parked:
                 msg = "Unable to send response. The request is rescheduled; send in its next execution."
                 raise TritonModelException(msg)
-            if self.closed or (self.sent and not self.decoupled and response is not None):
+            if response is None and not self.decoupled and self._flag_follows():
+                return
+            if self.closed:
                 raise TritonModelException(_CLOSED)
+            self.flagged = final
             if not self.decoupled:
-                if response is None:
-                    if self.sent:
-                        return
-                    msg = "Non-decoupled model cannot send complete final before sending a response"
-                    raise TritonModelException(msg)
                 # The one response of such a request is also its last.
                 final = True
             entry = self._entry(response, final=final)
@@ -139,6 +140,17 @@ class Answer:
         if not final and not self._may_send():
             return
         self._channel.send_parcel(frames.Kind.RESPONSE, 0, [entry])
+
+    def _flag_follows(self) -> bool:
+        """The final flag apart, of a request with one response: whether it ends what was sent before.
+
+        Raises TritonModelException where it comes first.
+        """
+        if self.closed:
+            follows, self.flagged = bool(self.sent) and not self.flagged, True
+            return follows
+        msg = "Non-decoupled model cannot send complete final before sending a response"
+        raise TritonModelException(msg)
 
     def _entry(self, response: InferenceResponse | None, *, final: bool) -> Entry:
         if response is None:

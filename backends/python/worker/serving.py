@@ -277,9 +277,8 @@ class Worker:
         if returned is None:
             return self._rescheduled(answers)
         if self._decoupled:
-            msg = (
-                f"Python model '{self._instance}' is using the decoupled mode and the execute function must return None"
-            )
+            what = f"Python model '{self._instance}'"
+            msg = f"{what} is using the decoupled mode and the execute function must return None."
             raise TritonModelException(msg)
         if not isinstance(returned, list):
             msg = f"Expected a list in the execute return, found type '{type(returned).__name__}'."

@@ -40,11 +40,16 @@ class TritonPythonModel:
             except Exception as exc:
                 self.said.append(f"{type(exc).__name__}: {exc}")
         returned = None
-        SCRIPT
+        try:
+            SCRIPT
+        except Exception as exc:
+            self.said.append(f"not expected: {exc!r}")
         return returned
 """
 """Does what a test says; for 0 it answers with what it was told when it broke a rule."""
-CLOSED = "TritonModelException: Unable to send response. Response sender has been closed."
+RAISED = "TritonModelException"
+CANNOT = f"{RAISED}: Unable to send response"
+CLOSED = f"{CANNOT}. Response sender has been closed."
 
 
 def ints(*values: int) -> np.ndarray[Any, Any]:
@@ -65,7 +70,7 @@ def seen(responses: list[InferenceResponse]) -> list[Any]:
 
 async def run(rig: Rig, script: str, **more: Any) -> tuple[list[Any], list[str]]:
     """What the client sees, and what the model was told."""
-    instance = await rig.load("scripted", SCRIPTED.replace("SCRIPT", script.replace("\n", "\n        ")), **more)
+    instance = await rig.load("scripted", SCRIPTED.replace("SCRIPT", script.replace("\n", "\n            ")), **more)
     (execution,), done = rig.execute(instance, rig.request(IN=ints(1)))
     responses = await execution.end()
     await asyncio.wait_for(done, 20)
@@ -82,8 +87,10 @@ async def run(rig: Rig, script: str, **more: Any) -> tuple[list[Any], list[str]]
         ("sender.send(out(1))\nsender.send(out(2), FINAL)", [[1], ([2],)], []),
         ("sender.send(out(1))\nsender.send(flags=FINAL)", [[1], (None,)], []),
         (
-            "sender.send(out(1))\nsender.send(Response(error=pb_utils.TritonError('no')))\n"
-            "sender.send(out(2))\nsender.send(flags=FINAL)",
+            (
+                "sender.send(out(1))\nsender.send(Response(error=pb_utils.TritonError('no')))\n"
+                "sender.send(out(2))\nsender.send(flags=FINAL)"
+            ),
             [[1], "no", [2], (None,)],
             [],
         ),
@@ -94,14 +101,14 @@ async def run(rig: Rig, script: str, **more: Any) -> tuple[list[Any], list[str]]
             [CLOSED, CLOSED],
         ),
         (
-            "attempt(lambda: sender.send())\nattempt(lambda: sender.send(out(1), 2))\n"
-            "attempt(lambda: sender.send([out(1)]))\nsender.send(flags=FINAL)",
+            (
+                "attempt(lambda: sender.send())\nattempt(lambda: sender.send(out(1), 2))\n"
+                "attempt(lambda: sender.send([out(1)]))\nsender.send(flags=FINAL)"
+            ),
             [(None,)],
             [
-                "TritonModelException: Inference Response object must be provided when the response flags is set to "
-                "zero.",
-                "TritonModelException: Unable to send response. Unsupported flag 2; use 0 or "
-                "TRITONSERVER_RESPONSE_COMPLETE_FINAL.",
+                f"{RAISED}: Inference Response object must be provided when the response flags is set to zero.",
+                f"{CANNOT}. Unsupported flag 2; use 0 or TRITONSERVER_RESPONSE_COMPLETE_FINAL.",
                 "TypeError: send(): incompatible argument 'response': expected InferenceResponse, got list",
             ],
         ),
@@ -120,6 +127,12 @@ async def test_what_a_decoupled_model_sends_and_what_it_is_told(
     [
         ("sender.send(out(1), FINAL)", [([1],)], []),
         ("sender.send(out(1))\nsender.send(flags=FINAL)", [([1],)], []),
+        (
+            "sender.send(out(1))\nsender.send(flags=FINAL)\nattempt(lambda: sender.send(flags=FINAL))",
+            [([1],)],
+            [CLOSED],
+        ),
+        ("sender.send(out(1), FINAL)\nattempt(lambda: sender.send(flags=FINAL))", [([1],)], [CLOSED]),
         ("sender.send(out(1))\nattempt(lambda: sender.send(out(2)))", [([1],)], [CLOSED]),
         (
             "attempt(lambda: sender.send(flags=FINAL))\nsender.send(out(1))",
@@ -130,7 +143,17 @@ async def test_what_a_decoupled_model_sends_and_what_it_is_told(
         ("sender.send(out(1))\nreturned = [None]", [([1],)], []),
         ("threading.Timer(0.02, lambda: sender.send(out(1))).start()\nreturned = [None]", [([1],)], []),
     ],
-    ids=["with final", "final apart", "twice", "final first", "sent and returned", "sent, None", "later"],
+    ids=[
+        "with final",
+        "final apart",
+        "final twice",
+        "final again",
+        "twice",
+        "final first",
+        "sent and returned",
+        "sent, None",
+        "later",
+    ],
 )
 async def test_a_model_that_is_not_decoupled_answers_once_however_it_does(
     rig: Rig, script: str, client: list[Any], model: list[str]

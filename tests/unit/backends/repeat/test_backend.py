@@ -220,7 +220,7 @@ async def test_a_model_that_is_not_decoupled_answers_one_element_with_the_final_
 @pytest.mark.parametrize(
     ("given", "decoupled", "sentence"),
     [
-        (request([1, 2], [0]), True, "IN and DELAY to have equal shape, got [2] and [1]"),
+        (request([1, 2], [0]), True, "IN and DELAY shape to match, got [2] and [1]"),
         (request([1, 2]), False, "IN has 2 elements, and a model that is not decoupled sends one response"),
     ],
 )
