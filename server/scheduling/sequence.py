@@ -142,8 +142,8 @@ class SequenceScheduler(Scheduler):
             self._take_back(ticket)
 
     def lost(self, slot: InstanceSlot, error: InferError) -> None:
-        """An instance is gone, and with it what it knew of its sequences."""
-        items = self._slots.lose(self._index[slot])
+        """An instance is gone, and with it what it knew of its sequences. Those that have not begun go elsewhere."""
+        items = self._slots.lose(self._index[slot], self._clock())
         self._fail_waiting(
             items,
             InstanceDied(
@@ -151,6 +151,7 @@ class SequenceScheduler(Scheduler):
                 "begin it anew with the START flag"
             ),
         )
+        self._advance()
 
     async def close(self) -> None:
         """Close the instances; what is still in flight fails first."""
@@ -205,32 +206,29 @@ class SequenceScheduler(Scheduler):
 
     def _advance(self) -> None:
         """Have every idle instance execute what is due of its sequences, and be woken for what is not due yet."""
-        wake_at = self._slots.next_event
+        moments = [self._slots.next_event]
         if not self._hold.keeps(self._slots):
-            idle = self.instances.idle
-            for slot in tuple(idle):
-                # What one executes may have ended already, and with it have given another one its batch.
-                moment = self._serve(slot) if slot in idle else None
-                if moment is not None:
-                    wake_at = moment if wake_at is None else min(wake_at, moment)
+            moments += [self._serve(slot) for slot in tuple(self.instances.idle)]
+        wake_at = min((moment for moment in moments if moment is not None), default=None)
         if wake_at is not None:
             self._wakeup.by(wake_at)
 
     def _serve(self, slot: InstanceSlot) -> int | None:
         """Have an idle instance execute a batch of its ready sequences; where none is due yet, when one may be."""
-        ready = self._slots.ready(self._index[slot])
-        if not ready:
-            return None
-        verdict = self._rounds.decide(ready, self._clock())
-        if not verdict.batch:
-            return verdict.wake_at
-        self.instances.idle.remove(slot)
-        items = [None if sequence is None else self._slots.take(sequence) for sequence in verdict.batch]
-        tickets = [ticket for ticket in items if ticket is not None]
-        self._statistics.pending -= len(tickets)
-        if not self._hand_over_rows(slot, items, tickets):
-            self._release(tickets)
-            self.instances.release(slot)
+        idle, index = self.instances.idle, self._index[slot]
+        # What an instance refuses leaves it idle. What another one executes may have ended already, and by that have
+        # given this one a batch.
+        while slot in idle and (ready := self._slots.ready(index)):
+            verdict = self._rounds.decide(ready, self._clock())
+            if not verdict.batch:
+                return verdict.wake_at
+            idle.remove(slot)
+            items = [None if sequence is None else self._slots.take(sequence) for sequence in verdict.batch]
+            tickets = [ticket for ticket in items if ticket is not None]
+            self._statistics.pending -= len(tickets)
+            if not self._hand_over_rows(slot, items, tickets):
+                self._release(tickets)
+                self.instances.stand_by(slot)
         return None
 
     def _hand_over_rows(self, slot: InstanceSlot, items: Sequence[Ticket | None], tickets: Sequence[Ticket]) -> bool:

@@ -30,13 +30,15 @@ class Slot(NamedTuple):
 class SequenceState(Generic[T]):
     """One sequence. ``slot`` is None in the backlog, ``since`` when it last got something to do or became idle."""
 
-    __slots__ = ("complete", "deadline", "key", "running", "since", "slot", "waiting")
+    __slots__ = ("begun", "complete", "deadline", "key", "running", "since", "slot", "waiting")
 
     def __init__(self, key: Hashable) -> None:
         self.key = key
         self.slot: Slot | None = None
         self.waiting: deque[T] = deque()
         self.running: T | None = None
+        self.begun = False
+        """Whether one of its requests has executed, so that an instance knows of it."""
         self.complete = False
         """Whether nothing more can join it: its END has come, or it was cut off."""
         self.since = 0
@@ -112,7 +114,6 @@ class SequenceSlots(Generic[T]):
         self._backlog: OrderedDict[SequenceState[T], None] = OrderedDict()
         self._idle: OrderedDict[SequenceState[T], None] = OrderedDict()
         self._deadlines: list[tuple[int, int, SequenceState[T]]] = []
-        self._count = 0
 
     def __contains__(self, key: Hashable) -> bool:
         """Whether a request without START may come for this id."""
@@ -140,7 +141,7 @@ class SequenceSlots(Generic[T]):
         self._enqueue(sequence, item, now)
         if sequence.slot is None:
             if deadline is not None:
-                self._tighten(sequence, deadline)
+                _tighten(self._deadlines, sequence, deadline)
             self._fill(now)
         return sequence
 
@@ -151,6 +152,7 @@ class SequenceSlots(Generic[T]):
     def take(self, sequence: SequenceState[T]) -> T:
         """The next request of a ready sequence executes."""
         item = sequence.running = sequence.waiting.popleft()
+        sequence.begun = True
         self.waiting -= 1
         if sequence.slot is not None:
             del self._rows[sequence.slot.instance].ready[sequence]
@@ -193,17 +195,26 @@ class SequenceSlots(Generic[T]):
 
     # Instances and time
 
-    def lose(self, instance: int) -> list[T]:
-        """An instance is gone, and with it the state of its sequences: they end. Gives what waited of them."""
+    def lose(self, instance: int, now: int) -> list[T]:
+        """An instance is gone, and with it the state of its sequences: they end. Gives what waited of them.
+
+        Those that have not begun may have a slot elsewhere, before all that are in the backlog.
+        """
         rows = self._rows[instance]
         rows.up = False
+        sequences = tuple(rows.taken.values())
         lost: list[T] = []
-        for sequence in rows.taken.values():
-            lost += self._empty(sequence)
-            if sequence.running is not None:
-                del self._of[sequence.running]
-            self._idle.pop(sequence, None)
+        for sequence in sequences:
+            if sequence.begun:
+                lost += self._empty(sequence)
+                if sequence.running is not None:
+                    del self._of[sequence.running]
+                self._idle.pop(sequence, None)
         rows.clear()
+        for sequence in reversed(sequences):
+            if not sequence.begun:
+                self._put_back(sequence)
+        self._fill(now)
         return lost
 
     def restore(self, instance: int, now: int) -> None:
@@ -283,12 +294,15 @@ class SequenceSlots(Generic[T]):
             sequence.slot = Slot(free, self._rows[free].take(sequence))
             self._make_ready(sequence, now)
 
-    def _tighten(self, sequence: SequenceState[T], deadline: int) -> None:
-        if sequence.deadline is None or deadline < sequence.deadline:
-            sequence.deadline = deadline
-            # The number keeps two sequences with one deadline from being compared.
-            self._count += 1
-            heapq.heappush(self._deadlines, (deadline, self._count, sequence))
+    def _put_back(self, sequence: SequenceState[T]) -> None:
+        """A sequence has lost its slot before it has begun: it is the first in the backlog."""
+        sequence.slot = None
+        self.in_backlog += len(sequence.waiting)
+        self._backlog[sequence] = None
+        self._backlog.move_to_end(sequence, last=False)
+        deadline, sequence.deadline = sequence.deadline, None
+        if deadline is not None:
+            _tighten(self._deadlines, sequence, deadline)
 
     def _cut(self, sequence: SequenceState[T], now: int) -> list[T]:
         items = self._empty(sequence)
@@ -322,6 +336,14 @@ class SequenceSlots(Generic[T]):
         if slot is not None:
             self._rows[slot.instance].give_back(slot.row)
             self._fill(now)
+
+
+def _tighten(deadlines: list[tuple[int, int, SequenceState[T]]], sequence: SequenceState[T], deadline: int) -> None:
+    """Have a sequence give up at ``deadline``, unless it does before."""
+    if sequence.deadline is None or deadline < sequence.deadline:
+        sequence.deadline = deadline
+        # The number keeps two sequences with one deadline from being compared.
+        heapq.heappush(deadlines, (deadline, id(sequence), sequence))
 
 
 def _lowest_free(instances: Sequence[_Rows[T]]) -> int | None:

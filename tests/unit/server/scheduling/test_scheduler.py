@@ -19,11 +19,16 @@ if TYPE_CHECKING:
     from conftest import Bench, MakeBench
 
 
-@pytest.fixture(params=["default", "dynamic"])
+SEQUENCES = {"iterative_sequence": True, "oldest": {"max_candidate_sequences": 4000}}
+
+
+@pytest.fixture(params=["default", "dynamic", "sequence"])
 def make_bench(request: pytest.FixtureRequest, make_bench: MakeBench) -> MakeBench:
-    """Make a scheduler of each kind; the dynamic batcher gives every request a batch of its own."""
+    """Make a scheduler of each kind; the batchers give every request a batch (and a sequence) of its own."""
     if request.param == "default":
         return make_bench
+    if request.param == "sequence":
+        return partial(make_bench, sequences=SEQUENCES, max_batch_size=0)
     return partial(make_bench, batching={}, max_batch_size=0)
 
 

@@ -263,7 +263,7 @@ def test_a_request_that_comes_again_waits_behind_what_its_sequence_has(table: Ta
 def test_a_request_whose_sequence_is_gone_cannot_come_again(table: Table) -> None:
     table.start("a")
     table.take()
-    table.slots.lose(0)
+    table.slots.lose(0, 0)
     assert table.slots.again("a0", 5) is None
     table.slots.release("a0", 5)
     assert table.slots.waiting == 0
@@ -309,7 +309,7 @@ def test_an_instance_takes_its_sequences_along_and_has_room_when_it_is_back() ->
         table.start(key)
     table.send("a", "1")
     table.take()
-    assert table.slots.lose(0) == ["a1"]
+    assert table.slots.lose(0, 0) == ["a1"]
     table.slots.release("a0", 0)
     assert ("a" in table.slots, "b" in table.slots, table.slots.in_backlog) == (False, True, 1)
     table.slots.restore(1, 0)
@@ -319,10 +319,27 @@ def test_an_instance_takes_its_sequences_along_and_has_room_when_it_is_back() ->
     assert table.start("d") is None
 
 
+def test_sequences_that_have_not_begun_go_elsewhere_before_those_of_the_backlog() -> None:
+    table = Table(instances=2, slots=2)
+    for key in "abcdefg":
+        table.start(key, deadline=50)
+    assert table.take(0) == ["a0", "c0"]
+    table.slots.release("a0", 0)
+    assert table.slots.lose(1, 0) == []
+    assert (table.slots.in_backlog, table.slots.next_event) == (5, 51)
+    for key in "ac":
+        table.send(key, "1", end=True)
+    table.slots.release("c0", 0)
+    assert table.run(0) == ["a1", "c1"]
+    assert table.run(0) == ["b0", "d0"]
+    table.slots.restore(1, 0)
+    assert table.run(1) == ["e0", "f0"]
+
+
 def test_idle_sequences_of_an_instance_that_is_gone_do_not_expire(table: Table) -> None:
     table.start("a")
     table.run()
-    table.slots.lose(0)
+    table.slots.lose(0, 0)
     assert (table.slots.expire(IDLE).idle, table.slots.next_event) == ([], None)
 
 
@@ -368,7 +385,7 @@ def test_whatever_happens_the_books_are_right_in_the_end(seed: int) -> None:  # 
             waiting.difference_update(slots.cut_off(chance.choice(sorted(waiting)), table.now))
         elif chance.random() < 0.2:
             instance = chance.randrange(2)
-            waiting.difference_update(slots.lose(instance))
+            waiting.difference_update(slots.lose(instance, table.now))
             slots.restore(instance, table.now)
         waiting.difference_update(slots.expire(table.now).late)
         assert slots.waiting == len(waiting)
