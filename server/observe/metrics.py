@@ -282,7 +282,7 @@ class InstanceCollector(Collector):
 class ServerMetrics:
     """The registry of one server. Other rooms may register collectors of their own."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  what there may be to show, by name
         self,
         statistics: Callable[[], Iterable[ModelSnapshot]],
         *,

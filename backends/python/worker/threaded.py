@@ -6,7 +6,7 @@ import functools
 import os
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
-from . import frames, handed, parcels, triton_python_backend_utils
+from . import c_python_backend_utils, frames, handed, parcels, triton_python_backend_utils
 from .border import Border
 from .channel import Channel
 from .exchange import Exchange
@@ -151,6 +151,7 @@ class ThreadWorker(Worker):
 
     def _publish(self) -> None:
         self._space.publish("triton_python_backend_utils", triton_python_backend_utils)
+        self._space.publish("c_python_backend_utils", c_python_backend_utils)
 
     def _import(self, content: dict[str, Any]) -> Any:  # noqa: ANN401  the model's class
         return import_privately(
