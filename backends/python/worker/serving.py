@@ -12,27 +12,25 @@ import os
 import sys
 import threading
 import time
-import weakref
 from typing import TYPE_CHECKING, Any
 
-from . import c_python_backend_utils, frames, logger, names, parcels, triton_python_backend_utils
-from .answer import Answer
+from . import c_python_backend_utils, frames, logger, names, triton_python_backend_utils
 from .border import Border
 from .channel import Channel
-from .errors import TritonErrorCode, TritonModelException
 from .frames import Frame, FrameError, Kind
 from .loading import ModelLoadError, import_model
 from .readiness import Readiness
-from .request import InferenceRequest
-from .response import InferenceResponse, error_entry
+from .requests import Requests
 from .runtime import BATCH, RUNTIME
 
 if TYPE_CHECKING:
     import socket
     from collections.abc import Callable, Coroutine
 
+    from .answer import Answer
     from .coroutines import ModelLoop
-    from .parcels import Entry, Item
+    from .parcels import Entry
+    from .request import InferenceRequest
 
 _now = time.monotonic_ns
 _LONG_NS = 1_000_000
@@ -60,8 +58,7 @@ class Worker:
         self._channel = connect(RUNTIME.on_frame, self._on_end)
         self._instance = ""
         self._decoupled = False
-        self._outputs: frozenset[str] = frozenset()
-        self._requested: dict[tuple[str, ...], frozenset[str]] = {}
+        self._requests = Requests(self._channel, "", frozenset(), decoupled=False)
         self._model: Any = None
         self._was_long = False
         self._overlaps = False
@@ -138,7 +135,9 @@ class Worker:
     def _initialize(self, content: dict[str, Any]) -> bool:
         self._instance = content["args"]["model_instance_name"]
         self._decoupled = content["decoupled"]
-        self._outputs = frozenset(content["outputs"])
+        self._requests = Requests(
+            self._channel, self._instance, frozenset(content["outputs"]), decoupled=self._decoupled
+        )
         with Border() as border:
             model_class = self._model_class(content)
             names.check_model(model_class, content["model_path"])
@@ -160,7 +159,9 @@ class Worker:
         self._came_up()
         is_ready = callable(getattr(self._model, "is_ready", None))
         if is_ready:
-            RUNTIME.on_probe = Readiness(self._channel, self._model, self._result).probe
+            RUNTIME.on_probe = Readiness(
+                self._channel, self._model, lambda said: self._model_loop().wait_for(said)
+            ).probe
             # Probes come while the model executes, too: from here on somebody else than its thread always reads.
             self._channel.expect(RUNTIME.on_probe)
         self._state("READY", coroutine=coroutine, is_ready=is_ready)
@@ -181,9 +182,13 @@ class Worker:
             # While the last batch executed, this one may have been cancelled.
             self._channel.take_waiting()
         start = _now()
-        requests, answers = self._open(frame)
+        try:
+            requests, answers = self._requests.open(frame)
+        except FrameError as exc:
+            self._on_end(str(exc))
+            raise
         if answers[0].cancelled and all(answer.cancelled for answer in answers):
-            self._channel.send_parcel(Kind.FINAL, frame.id, self._cancelled(answers))
+            self._channel.send_parcel(Kind.FINAL, frame.id, self._requests.cancelled(answers))
             return
         BATCH.set(frame.id)
         execution = _Execution(frame.id, answers, start)
@@ -198,7 +203,7 @@ class Worker:
             if inspect.iscoroutine(returned):
                 returned = self._await(returned)
             execution.executed = _now()
-            execution.entries = self._collect(answers, returned)
+            execution.entries = self._requests.collect(answers, returned)
         if not self._channel.always_read:
             RUNTIME.busy_thread = 0
         self._end(execution, border.failure, border.failed_at)
@@ -209,116 +214,16 @@ class Worker:
         with Border() as border:
             returned = await self._model.execute(requests)
             execution.executed = _now()
-            execution.entries = self._collect(execution.answers, returned)
+            execution.entries = self._requests.collect(execution.answers, returned)
         self._end(execution, border.failure, border.failed_at)
 
     def _end(self, execution: _Execution, failure: str, failed_at: int = 0) -> None:
         """Answer a batch whose execution is over with what it has made, or with its failure."""
         if failure:
             execution.executed = failed_at or _now()
-            execution.entries = self._failures(execution.answers, failure)
+            execution.entries = self._requests.failures(execution.answers, failure)
         stamps = (execution.start, execution.decoded, execution.executed, _now())
         self._channel.send_parcel(Kind.FINAL, execution.id, execution.entries, stamps=stamps)
-
-    def _cancelled(self, answers: list[Answer]) -> list[Entry]:
-        """The answers to requests that nobody waits for any more and that the model has not seen."""
-        entries: list[Entry] = []
-        for answer in answers:
-            answer.close()
-            text = "request was cancelled before it was executed"
-            entries.append(
-                error_entry(answer.id, self._channel.signatures, text, TritonErrorCode.CANCELLED, parcels.ENTRY_FINAL)
-            )
-        return entries
-
-    def _open(self, frame: Frame) -> tuple[list[InferenceRequest], list[Answer]]:
-        try:
-            parcel, memory = self._channel.open_parcel(frame.payload)
-        except FrameError as exc:
-            self._on_end(str(exc))
-            raise
-        requests: list[InferenceRequest] = []
-        answers: list[Answer] = []
-        for item in parcel.items:
-            answer = self._resumed(item) if item.extras else None
-            if answer is None:
-                answer = Answer(item.id, self._channel, self._wanted(item.layout.head[2]), decoupled=self._decoupled)
-            RUNTIME.answers[item.id] = weakref.ref(answer)
-            if RUNTIME.early_cancels and item.id in RUNTIME.early_cancels:
-                answer.cancelled = True
-            answers.append(answer)
-            requests.append(InferenceRequest.received(item, memory, answer))
-        if RUNTIME.early_cancels:
-            # Ids only grow, and later batches may already wait in the socket. Whoever reads may add to them meanwhile.
-            for each in list(RUNTIME.early_cancels):
-                if each <= answers[-1].id:
-                    RUNTIME.early_cancels.discard(each)
-        return requests, answers
-
-    def _resumed(self, item: Item) -> Answer | None:
-        """What the model has kept of a request that comes once more, or None."""
-        reference = RUNTIME.answers.pop(item.extras.get("earlier", 0), None)
-        answer = reference() if reference is not None else None
-        if answer is not None:
-            answer.resume(item.id)
-        return answer
-
-    def _wanted(self, names: tuple[str, ...]) -> frozenset[str]:
-        if not names:
-            return self._outputs
-        found = self._requested.get(names)
-        if found is None:
-            if len(self._requested) > parcels.Signatures.LIMIT:
-                self._requested.clear()
-            found = self._requested[names] = frozenset(names)
-        return found
-
-    def _collect(self, answers: list[Answer], returned: Any) -> list[Entry]:  # noqa: ANN401  the model's business
-        if returned is None:
-            return self._rescheduled(answers)
-        if self._decoupled:
-            what = f"Python model '{self._instance}'"
-            msg = f"{what} is using the decoupled mode and the execute function must return None."
-            raise TritonModelException(msg)
-        if not isinstance(returned, list):
-            msg = f"Expected a list in the execute return, found type '{type(returned).__name__}'."
-            raise TritonModelException(msg)
-        responses: list[Any] = returned  # pyright: ignore[reportUnknownVariableType]
-        if len(responses) != len(answers):
-            msg = (
-                "Number of InferenceResponse objects do not match the number of InferenceRequest objects. "
-                f"InferenceRequest(s) size is:{len(answers)}, and InferenceResponse(s) size is:{len(responses)}"
-            )
-            raise TritonModelException(msg)
-        pairs = [(answer, response) for answer, response in zip(answers, responses) if response is not None]
-        signatures = self._channel.signatures
-        entries: list[Entry] = []
-        for answer, response in pairs:
-            _check_response(answer, response)
-            entries.append(response.entry(answer.id, signatures, answer.requested, parcels.ENTRY_FINAL))
-        for answer, _ in pairs:
-            answer.close()
-        return entries + self._rescheduled(answers)
-
-    def _rescheduled(self, answers: list[Answer]) -> list[Entry]:
-        """Those of the requests that the model wants once more."""
-        again = [answer for answer in answers if answer.rescheduled]
-        if not again:
-            return []
-        layout = self._channel.signatures.layout((), ())
-        return [parcels.Entry(answer.id, layout, (), parcels.ENTRY_RESCHEDULED) for answer in again if answer.park()]
-
-    def _failures(self, answers: list[Answer], message: str) -> list[Entry]:
-        text = f"Failed to process the request(s) for model '{self._instance}', message: {message}"
-        flags = parcels.ENTRY_FINAL | parcels.ENTRY_RAISED
-        entries: list[Entry] = []
-        for answer in answers:
-            if not answer.closed:
-                answer.close()
-                entries.append(error_entry(answer.id, self._channel.signatures, text, TritonErrorCode.INTERNAL, flags))
-        if not entries:
-            logger.emit(text, logger.LogLevel.ERROR, __file__, 0)
-        return entries
 
     def _await(self, coroutine: Coroutine[Any, Any, Any]) -> Any:  # noqa: ANN401  the result of any coroutine
         """The result of a coroutine; a decoupled model's goes on in the background and returns nothing."""
@@ -328,10 +233,6 @@ class Worker:
             return None
         RUNTIME.busy_thread = loop.ident
         return loop.wait_for(coroutine)
-
-    def _result(self, coroutine: Coroutine[Any, Any, Any]) -> Any:  # noqa: ANN401  the result of any coroutine
-        """Run a coroutine on the model's loop and wait for its result. Any thread but the loop's."""
-        return self._model_loop().wait_for(coroutine)
 
     def _model_loop(self) -> ModelLoop:
         """The one loop of this worker, on a thread of its own from its first use on."""
@@ -358,23 +259,6 @@ class Worker:
             if hasattr(self._model, "finalize"):
                 self._model.finalize()
         self._state("FINALIZED", border.failure)
-
-
-def _check_response(answer: Answer, response: object) -> None:
-    """Raise TritonModelException unless it may answer the request."""
-    if not isinstance(response, InferenceResponse):
-        msg = (
-            "Expected an 'InferenceResponse' object in the execute function return list, "
-            f"found type '{type(response).__name__}'."
-        )
-        raise TritonModelException(msg)
-    if answer.closed:
-        msg = "Expected a None object in the execute function return list for a request that has its response"
-        raise TritonModelException(msg)
-    if answer.rescheduled and not response.has_error():
-        # The misspelt word is part of the sentence that users look for.
-        msg = "Expected a None object in the execute function return list for reschduled request"
-        raise TritonModelException(msg)
 
 
 def main(sock: socket.socket) -> None:
