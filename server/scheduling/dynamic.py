@@ -71,7 +71,7 @@ class DynamicScheduler(Scheduler):
         """Take a request in. Raises Unavailable when stopping or without instances, QueueFull at the bound."""
         ticket = self._admit(request, on_response)
         queue, idle = self._queue, self.instances.idle
-        if idle and not queue and not self._hold and not self._policy.delay_ns:
+        if idle and not queue and not self._hold and not self._policy.delay_ns and not request.timeout_us:
             # PERF: what nothing is waited for with goes to an idle instance without passing through the queue.
             slot = idle.pop()
             if not self._hand_over(slot, (ticket,), request.batch_size):
@@ -89,7 +89,11 @@ class DynamicScheduler(Scheduler):
                 self._forming = None
         if idle:
             ticket.wait_reason = WaitReason.BATCH_MAY_GROW
-            self._advance()
+            if request.timeout_us:
+                # A time-out of a few microseconds is over before an instance could begin: that shows in a turn's time.
+                self._loop.call_soon(self._advance)
+            else:
+                self._advance()
         else:
             ticket.wait_reason = self.instances.busy_reason
             self._arm(None)

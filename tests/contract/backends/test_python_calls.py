@@ -374,6 +374,9 @@ return out([value(second)[0]])
 )
 
 
+plain("timed_call", "return out(value(request('timed', [[1]], timeout=int(tensor(each)[0])).exec())[0])\n")
+
+
 def test_case_25_a_thread_started_in_initialize_calls_another_model(server: infer.Server) -> None:
     """server#5815."""
     assert ask(server, "early", 1) == [42]
@@ -398,6 +401,11 @@ def test_two_sequences_of_two_callers_do_not_mix(server: infer.Server) -> None:
 
 def test_a_call_that_waits_longer_than_its_timeout_fails_with_these_words(server: infer.Server) -> None:
     assert "UNAVAILABLE Request timeout expired" in str(refusal(server, "hurried", 1))
+
+
+def test_a_timeout_of_a_few_microseconds_is_over_before_an_idle_instance_begins(server: infer.Server) -> None:
+    assert ask(server, "timed_call", 8_000_000) == [1]
+    assert "UNAVAILABLE Request timeout expired" in str(refusal(server, "timed_call", 5))
 
 
 # -- calls that would wait for themselves -------------------------------------------------------------------------
