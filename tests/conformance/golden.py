@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 GOLDEN = Path(__file__).parents[1] / "payloads" / "golden"
 LOADED = (
     "simple", "identity_fp32", "identity_nobatch", "overridable", "identity_bytes", "repeat_int32", "bls_simple",
-    "generate_bytes", "raises",
+    "generate_bytes", "raises", "seq",
 )  # fmt: skip
 
 Row = dict[str, Any]
@@ -49,7 +49,7 @@ def recorded_repository(folder: Path, **settings: Any) -> Iterator[RunningServer
     """A server on the models that the recording was made with."""
     repository = folder / "models"
     shutil.copytree(GOLDEN / "models", repository)
-    for name in ("bls_loop", "empty_dir", "seq"):
+    for name in ("bls_loop", "empty_dir"):
         (repository / name).mkdir()
     server = build(
         ServerSettings(model_repository=(repository,), model_control_mode="explicit", load_model=LOADED, **settings)
