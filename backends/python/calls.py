@@ -8,6 +8,7 @@ for an instance that the paused one holds, and the model reads on only when it i
 from __future__ import annotations
 
 import collections
+import itertools
 import struct
 from typing import TYPE_CHECKING
 
@@ -18,7 +19,7 @@ from .worker import frames
 from .worker.frames import Frame, FrameError, Kind
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
     from ..api.backend import Batch
     from ..api.call import Call, ModelCaller
@@ -147,6 +148,39 @@ class CallBook:
             entry = codec.response_entry(call_id, failed, self._channel.signatures)
         self._channel.send_parcel(Kind.CALL_REPLY, call_id, [entry])
         response.release()
+
+
+class CallBooks:
+    """The books of one instance: one for its worker, and one for every fork of it that calls."""
+
+    def __init__(self, caller: ModelCaller, batch_of: Callable[[int], Batch | None]) -> None:
+        self._caller = caller
+        self._batch_of = batch_of
+        self._books: dict[Channel, CallBook] = {}
+
+    def __iter__(self) -> Iterator[CallBook]:
+        return iter(self._books.values())
+
+    def calls(self) -> Iterable[_OpenCall]:
+        """The calls that are under way in all of them."""
+        return itertools.chain.from_iterable([book.calls() for book in self])
+
+    def take(self, frame: Frame, source: Channel) -> None:
+        """A CALL, CREDIT or CANCEL frame of a call."""
+        book = self._books.get(source)
+        if frame.kind == Kind.CALL:
+            if book is None:
+                book = self._books[source] = CallBook(source, self._caller, self._batch_of)
+                self._books = {key: value for key, value in self._books.items() if not key.closed}
+            book.start(frame)
+        elif book is not None:
+            (book.credit if frame.kind == Kind.CREDIT else book.cancel)(frame)
+
+    def close(self) -> None:
+        """The worker is gone, and with it who takes the responses."""
+        for book in self:
+            book.close()
+        self._books.clear()
 
 
 def credit_frame(request_id: int, count: int) -> bytes:

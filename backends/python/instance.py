@@ -7,7 +7,6 @@ the reason, observers are told, and the worker is started again, later and later
 from __future__ import annotations
 
 import asyncio
-import itertools
 import json
 import logging
 from dataclasses import dataclass, field
@@ -17,7 +16,7 @@ from ..api.backend import InstanceState, LoopInstance
 from ..api.errors import InstanceDied, LoadFailed
 from ..api.response import InferenceResponse
 from .batches import Batches
-from .calls import CallBook
+from .calls import CallBooks
 from .desk import Desk
 from .outbox import Outbox
 from .readiness import ReadinessProbe
@@ -74,7 +73,7 @@ class PythonInstance(LoopInstance):
         self._worker: WorkerProcess | WorkerThread | None = None
         self._outbox: Outbox | None = None
         self._batches = Batches(setup.labels, self._send, decoupled=setup.decoupled)
-        self._books: dict[Channel, CallBook] = {}
+        self._books = CallBooks(context.caller, self._batches.executing_under)
         self._desk: Desk | None = None
         self._probe = ReadinessProbe(setup.labels, self._send)
         self._restarter = Restarter(setup.restart, self.load, setup.name, setup.labels)
@@ -99,11 +98,6 @@ class PythonInstance(LoopInstance):
     async def check_ready(self) -> bool:
         """Ask the model's ``is_ready``; a worker that is gone is not ready."""
         return self._ready and (not self._probe.wanted or await self._probe.ask())
-
-    @property
-    def open_count(self) -> int:
-        """Requests without a final response."""
-        return self._batches.open_count
 
     def observe_state(self, observer: Callable[[InstanceState, str], None]) -> None:
         """Have the observer told of deaths and restarts."""
@@ -188,7 +182,7 @@ class PythonInstance(LoopInstance):
 
     def calls(self) -> Iterable[OpenCall]:
         """The calls of its worker, and of what that has forked."""
-        return itertools.chain.from_iterable([book.calls() for book in self._books.values()])
+        return self._books.calls()
 
     def interrupt(self, reason: str) -> None:
         """Kill the worker; it is started again. A thread cannot be killed: its model sees its requests cancelled."""
@@ -243,7 +237,7 @@ class PythonInstance(LoopInstance):
         elif kind == Kind.RESPONSE:
             self._batches.respond(*source.open_parcel(frame.payload))
         elif kind in (Kind.CALL, Kind.CREDIT, Kind.CANCEL):
-            self._call_frame(frame, source)
+            self._books.take(frame, source)
         elif kind in (Kind.QUERY, Kind.METRIC):
             if self._desk is not None:
                 (self._desk.answer if kind == Kind.QUERY else self._desk.count)(frame, source)
@@ -262,18 +256,6 @@ class PythonInstance(LoopInstance):
         elif self._answer is not None and not self._answer.done():
             self._answer.set_result(state)
 
-    def _call_frame(self, frame: Frame, source: Channel) -> None:
-        """A frame about a call to another model."""
-        book = self._books.get(source)
-        if frame.kind == Kind.CALL:
-            if book is None:
-                book = CallBook(source, self._context.caller, self._batches.executing_under)
-                self._books[source] = book
-                self._books = {key: value for key, value in self._books.items() if not key.closed}
-            book.start(frame)
-        elif book is not None:
-            (book.credit if frame.kind == Kind.CREDIT else book.cancel)(frame)
-
     def _lost(self) -> None:
         """The worker takes nothing more; how it ended is known in a moment."""
         if self._ready and not self._closing:
@@ -289,9 +271,7 @@ class PythonInstance(LoopInstance):
         if restart:
             _log.error("%s", reason, extra=self.setup.labels)
             self._restarter.tell(InstanceState.RESTARTING, reason)
-        for book in self._books.values():
-            book.close()
-        self._books.clear()
+        self._books.close()
         self._probe.lost()
         if self._desk is not None:
             self._desk.close()

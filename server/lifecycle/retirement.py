@@ -43,7 +43,8 @@ class Retirement:
             await asyncio.gather(*self._retiring)
 
     async def _close(self, record: VersionRecord, served: ServedModel) -> None:
-        await served.scheduler.drain()
+        served.scheduler.accepting = False
+        await served.scheduler.wait_idle()
         await close(served)
         record.served = None
         record.state = ModelState.UNAVAILABLE

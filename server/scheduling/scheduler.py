@@ -149,13 +149,8 @@ class Scheduler(ABC):
 
     # The end
 
-    async def drain(self) -> None:
-        """Take nothing more in and wait until every request has its final response."""
-        self.accepting = False
-        await self.wait_idle()
-
     async def wait_idle(self) -> None:
-        """Wait until every request has its final response; new ones are still taken."""
+        """Wait until every request has its final response; new ones are still taken while ``accepting`` says so."""
         while self.in_flight:
             waiter: asyncio.Future[None] = self._loop.create_future()
             self._drained.append(waiter)

@@ -294,7 +294,7 @@ class TritonPythonModel:
     rig.caller.models["many"] = many
     instance = await rig.load("caller", BLS + source)
     assert value(await rig.infer(instance, IN=ints(1)))[0] == 0
-    (book,) = instance._books.values()
+    (book,) = instance._books
     assert len(book) == 1
     respond_later[0](InferenceResponse())
     rig.caller.models["double"] = double
@@ -437,7 +437,7 @@ async def test_the_requests_of_a_killed_worker_fail_at_once_and_it_comes_back(ri
     assert rig.states[0][0] is InstanceState.RESTARTING
     await rig.until_state(InstanceState.READY)
     assert instance.pid
-    assert instance.open_count == 0
+    assert instance._batches.open_count == 0
 
 
 @pytest.mark.own_process

@@ -87,7 +87,7 @@ async def test_a_request_comes_back_with_the_same_inputs_until_it_is_answered(ri
     request = rig.request(IN=np.array([4], np.int32))
     for _ in range(3):
         request = await once_more(rig, instance, request)
-    assert instance.open_count == 0
+    assert instance._batches.open_count == 0
     (execution,), done = rig.execute(instance, request)
     await asyncio.wait_for(done, LIMIT_S)
     assert (await execution.end())[0].outputs["OUT"].as_numpy().tolist() == [4]

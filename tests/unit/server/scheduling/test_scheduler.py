@@ -100,7 +100,8 @@ async def test_the_others_go_on_when_one_of_two_workers_dies(make_bench: MakeBen
 async def test_drain_waits_for_the_last_answer_and_takes_nothing_more(bench: Bench) -> None:
     bench.submit("a")
     bench.submit("b")
-    drained = asyncio.ensure_future(bench.scheduler.drain())
+    bench.scheduler.accepting = False
+    drained = asyncio.ensure_future(bench.scheduler.wait_idle())
     await asyncio.sleep(0)
     with pytest.raises(Unavailable, match="stopped accepting"):
         bench.submit("c")

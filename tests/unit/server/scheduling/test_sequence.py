@@ -358,7 +358,8 @@ async def test_an_instance_that_is_late_has_lost_its_sequences_and_is_used_again
 async def test_draining_waits_for_every_request_and_takes_no_more(bench: Bench) -> None:
     bench.submit("a0", sequence=1, flags=START)
     bench.submit("a1", sequence=1)
-    drained = bench.scheduler.drain()
+    bench.scheduler.accepting = False
+    drained = bench.scheduler.wait_idle()
     drained.send(None)
     with pytest.raises(Unavailable, match="stopped accepting"):
         bench.submit("b0", sequence=2, flags=START)
