@@ -138,6 +138,8 @@ class Answer:
                 self._credit = Credit()
             self.sent += 1
         if not final and not self._may_send():
+            # Nobody waits for it. A thread that the model has left behind is told in this way that it is alone.
+            self._channel.attend()
             return
         self._channel.send_parcel(frames.Kind.RESPONSE, 0, [entry])
 

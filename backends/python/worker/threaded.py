@@ -85,7 +85,9 @@ class DirectChannel(Channel):
         """It has got what it waited for."""
 
     def attend(self) -> None:
-        """Whatever was sent has arrived."""
+        """Whatever was sent has arrived. Raises BrokenPipeError where nothing comes any more."""
+        if self._ended:
+            raise BrokenPipeError(_GONE)
 
     def send(self, frame: bytes, descriptors: Sequence[int] = ()) -> None:
         """Send one frame. Raises BrokenPipeError after the end."""
