@@ -1,9 +1,10 @@
 """``ModelStreamInfer``: any number of requests on one call, and their responses as they come.
 
 Ordinary models answer in the order of the requests; decoupled ones whenever they have something. A small message goes
-out as it comes where nothing waits for the client. All others wait in a queue for the stream's one writer, its
-handler, beside which there is one reader: so a client that reads slowly delays nobody else. Where much waits, the senders of decoupled responses are paused until the client has read.
-Failures are messages of the stream, unless the client asked for statuses.
+out as it comes where nothing waits for the client. All others wait in a queue for the stream's one writer, its handler,
+beside which there is one reader: so a client that reads slowly delays nobody else. Where much waits, the senders of
+decoupled responses are paused until the client has read. Failures are messages of the stream, unless the client asked
+for statuses.
 """
 
 from __future__ import annotations

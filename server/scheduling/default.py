@@ -1,10 +1,11 @@
 """The default scheduler: one request an execution, on whichever instance is free.
 
-A lone instance in another process is handed its next requests while it executes, so that it need not wait for the
-loop between short executions. To the world such a request still waits until its turn comes: it counts as pending,
-and a cancel answers it at once. It is done only while executions are short, for as many as are executed within
-PREFETCH_BELOW_NS (those that are with a worker when it dies fail with it), and never with several instances: the call of a model that executes could wait behind its own caller. An instance whose executions overlap
-takes requests as long as it has places, and every one of them executes.
+A lone instance in another process is handed its next requests while it executes, so that it need not wait for the loop
+between short executions. To the world such a request still waits until its turn comes: it counts as pending, and a
+cancel answers it at once. It is done only while executions are short, for as many as are executed within
+PREFETCH_BELOW_NS (those that are with a worker when it dies fail with it), and never with several instances: the call
+of a model that executes could wait behind its own caller. An instance whose executions overlap takes requests as long
+as it has places, and every one of them executes.
 """
 
 from __future__ import annotations
