@@ -23,6 +23,10 @@ if TYPE_CHECKING:
     from .worker.parcels import Entry
 
 _IDS_PER_FRAME = 1000
+_FRAMES_A_TURN = 8
+"""Frames that are read at one wake-up, while there are any."""
+_LONELY_TURNS = 8
+"""Wake-ups at which only one frame is read, once there was not a second one."""
 _NO_MEMORY = memoryview(bytearray())
 
 
@@ -50,6 +54,8 @@ class Channel(Exchange):
         self._outgoing: collections.deque[tuple[bytes, list[int]]] = collections.deque()
         self._released: collections.deque[int] = collections.deque()
         self._flush_scheduled = False
+        self._lonely = 0
+        """Wake-ups for which a second frame is not looked for."""
         self.closed = False
         loop.add_reader(sock.fileno(), self._readable)
 
@@ -134,10 +140,24 @@ class Channel(Exchange):
         self._loop.remove_writer(self._sock.fileno())
 
     def _readable(self) -> None:
-        self._read_one()
+        """Take what has arrived: a few frames at most, which keeps many channels fair.
+
+        PERF: to be woken takes longer than to read, but to look in vain is not free either.
+        """
+        if self._lonely:
+            self._lonely -= 1
+            self._read_one()
+            return
+        for count in range(_FRAMES_A_TURN):
+            if not self._read_one():
+                if count == 1:
+                    self._lonely = _LONELY_TURNS
+                return
 
     def _read_one(self) -> bool:
-        """Take one frame. One a wake-up keeps many channels fair; returns False where there is none (any more)."""
+        """Take one frame; False where there is none (any more)."""
+        if self.closed:
+            return False
         try:
             frame = frames.receive(self._sock, self._memory)
             if frame is None:

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 MAX_MESSAGE = 2**31 - 1
 """The largest message of gRPC in bytes."""
 MAX_REPLIES = 64
+_MAX_STARTS = 64
+"""Lengths of ids for which the beginning of a reply is kept."""
 _ID, _RAW_OUTPUT = 3, 6
 _INFER_RESPONSE = 2
 """Field numbers: of ModelInferResponse, and of the message that carries one in a stream."""
@@ -35,7 +37,7 @@ class Reply:
     :param outputs: the name and the size in bytes of each output, in the order of their descriptions in ``rest``.
     """
 
-    __slots__ = ("_opening", "_rest", "_rows", "_size", "_start", "_streamed")
+    __slots__ = ("_opening", "_rest", "_rows", "_size", "_start", "_starts", "_streamed")
 
     def __init__(self, opening: bytes, rest: bytes, outputs: list[tuple[str, int]], *, streamed: bool) -> None:
         self._opening = opening
@@ -44,10 +46,21 @@ class Reply:
         self._rows = [(name, field_head(_RAW_OUTPUT, size)) for name, size in outputs]
         tensors = sum(size for _, size in outputs) + sum(len(head) for _, head in self._rows)
         self._size = len(opening) + len(rest) + tensors
-        self._start = self._head(b"") + opening + rest
+        self._start = self._head(0) + opening + rest
+        self._starts: dict[int, bytes] = {}
+        """What stands before an id, by the id's length in bytes."""
 
-    def _head(self, id_field: bytes) -> bytes:
-        return field_head(_INFER_RESPONSE, self._size + len(id_field)) if self._streamed else b""
+    def _head(self, id_field_size: int) -> bytes:
+        return field_head(_INFER_RESPONSE, self._size + id_field_size) if self._streamed else b""
+
+    def _start_before(self, id_size: int) -> bytes:
+        """What stands before an id of that many bytes; clients' ids are mostly of a few lengths."""
+        id_head = field_head(_ID, id_size)
+        start = self._head(len(id_head) + id_size) + self._opening + id_head
+        if len(self._starts) >= _MAX_STARTS:
+            self._starts.clear()
+        self._starts[id_size] = start
+        return start
 
     def join(self, outputs: Mapping[str, Tensor], request_id: str) -> bytes:
         """The whole message. Raises InvalidArgument for one that gRPC cannot carry."""
@@ -56,8 +69,8 @@ class Reply:
             raise InvalidArgument(msg)
         if request_id:
             text = request_id.encode()
-            id_field = field_head(_ID, len(text)) + text
-            parts: list[Any] = [self._head(id_field), self._opening, id_field, self._rest]
+            start = self._starts.get(len(text))
+            parts: list[Any] = [start or self._start_before(len(text)), text, self._rest]
         else:
             parts = [self._start]
         for name, head in self._rows:

@@ -14,7 +14,7 @@ from ..wire import refusals
 from . import codec
 from .facts import ModelFacts
 from .messages import message
-from .plan import MAX_PLAN_SIZE, RequestPlan
+from .plan import MAX_PLAN_SIZE, MessageShape, RequestPlan
 from .wire_format import cut_request
 
 if TYPE_CHECKING:
@@ -30,22 +30,27 @@ MAX_TARGETS = 1024
 class RequestReader:
     """Reads ModelInferRequests. One a door."""
 
-    __slots__ = ("_by_rest", "_by_size", "_engine", "_facts", "_request")
+    __slots__ = ("_by_rest", "_by_size", "_engine", "_facts", "_request", "_shapes")
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._request = message("ModelInferRequest")
-        self._by_size: dict[int, tuple[RequestPlan, ...]] = {}
+        self._by_size: dict[int, tuple[MessageShape, ...]] = {}
+        self._shapes = 0
+        """How many are in ``_by_size``, or were."""
         self._by_rest: dict[bytes, RequestPlan] = {}
         self._facts: dict[Target, ModelFacts] = {}
 
     def read(self, data: bytes | bytearray, *, streamed: bool = False) -> Decoded:
         """A request. Raises InferError: also for a decoupled model where it is not ``streamed``."""
-        for plan in self._by_size.get(len(data), ()):
-            if plan.fits(data) and self._serves(plan.facts):
-                if plan.facts.decoupled and not streamed:
+        for shape in self._by_size.get(len(data), ()):
+            if shape.fits(data) and self._serves(facts := shape.plan.facts):
+                if facts.decoupled and not streamed:
                     raise refusals.decoupled("ModelInfer RPC")
-                return plan.read(data)
+                try:
+                    return shape.read(data)
+                except UnicodeDecodeError as exc:
+                    raise codec.unreadable() from exc
         cut = cut_request(data)
         if cut is None:
             parsed = self._parse(data)
@@ -68,13 +73,16 @@ class RequestReader:
         if plan is not None and len(cut.raw) == len(plan.sizes) and self._serves(plan.facts):
             if plan.facts.decoupled and not streamed:
                 raise refusals.decoupled("ModelInfer RPC")
-            return plan.read_parts(data, cut.raw, request_id)
+            alike = plan.is_alike(cut)
+            if alike:
+                self._remember_shape(data, cut, plan)
+            return plan.read_parts(data, cut.raw, request_id, alike=alike)
         parsed = self._parse(cut.rest)
         parsed.id = request_id
         view = memoryview(data)
         decoded = self._decode(parsed, [view[start:stop] for start, stop in cut.raw], streamed=streamed)
         if len(cut.rest) <= MAX_PLAN_SIZE and RequestPlan.suits(decoded, cut):
-            self._remember(data, cut, RequestPlan(decoded, data, cut))
+            self._remember(data, cut, RequestPlan(decoded, cut))
         return decoded
 
     def _decode(self, parsed: Any, raw: list[memoryview], *, streamed: bool) -> Decoded:  # noqa: ANN401  protobuf
@@ -106,10 +114,21 @@ class RequestReader:
         if len(self._by_rest) >= MAX_PLANS:
             self._by_rest.clear()
             self._by_size.clear()
+            self._shapes = 0
         self._by_rest[cut.rest] = plan
-        if plan.prefix:
-            others = [other for other in self._by_size.get(len(data), ()) if other.prefix != plan.prefix]
-            self._by_size[len(data)] = (plan, *others)
+        self._remember_shape(data, cut, plan)
+
+    def _remember_shape(self, data: bytes | bytearray, cut: Cut, plan: RequestPlan) -> None:
+        """Know messages of this length again, whatever their ids."""
+        if not MessageShape.suits(cut):
+            return
+        if self._shapes >= MAX_PLANS:
+            self._by_size.clear()
+            self._shapes = 0
+        shape = MessageShape(plan, data, cut)
+        others = [other for other in self._by_size.get(len(data), ()) if not other.is_same(shape)]
+        self._by_size[len(data)] = (shape, *others)
+        self._shapes += 1
 
 
 def _text(data: bytes) -> str:

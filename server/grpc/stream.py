@@ -1,9 +1,10 @@
 """``ModelStreamInfer``: any number of requests on one call, and their responses as they come.
 
-Ordinary models answer in the order of the requests; decoupled ones whenever they have something. Each stream has one
-writer, its handler, and one reader beside it; what is to be written waits in a queue, so a client that reads slowly
-delays nobody else. Where much waits, the senders of decoupled responses are paused until the client has read.
-Failures are messages of the stream, unless the client asked for statuses.
+Ordinary models answer in the order of the requests; decoupled ones whenever they have something. A small message goes
+out as it comes where nothing waits for the client. All others wait in a queue for the stream's one writer, its handler,
+beside which there is one reader: so a client that reads slowly delays nobody else. Where much waits, the senders of
+decoupled responses are paused until the client has read. Failures are messages of the stream, unless the client asked
+for statuses.
 """
 
 from __future__ import annotations
@@ -37,6 +38,8 @@ MAX_UNSENT = 64 << 20
 """Bytes that wait for a client to read them, above which its further requests wait too."""
 MAX_WAITING = 1 << 20
 """Bytes that wait for a client to read them, above which decoupled requests are paused."""
+AT_ONCE = 64 << 10
+"""Bytes of the largest message that need not wait for the writer's turn."""
 _MESSAGE_COST = 64
 """Bytes that a message costs besides its own."""
 
@@ -202,12 +205,20 @@ class InferStream:
     # Writing
 
     def _put(self, message: bytes | InferError) -> None:
-        self._queue.append(message)
+        waiter, queue = self._waiter, self._queue
         if isinstance(message, bytes):
+            # PERF: to wake the writer takes longer than to write.
+            idle = waiter is not None and not waiter.done() and not queue
+            if idle and len(message) <= AT_ONCE and self._context.write_at_once(message):
+                if not self._open:
+                    self._wake()
+                return
             self._unsent += len(message) + _MESSAGE_COST
+        queue.append(message)
         self._wake()
 
     def _wake(self) -> None:
+        """Have the writer look what there is to do."""
         waiter = self._waiter
         if waiter is not None and not waiter.done():
             waiter.set_result(None)

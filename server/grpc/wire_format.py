@@ -25,13 +25,15 @@ _MAX_LENGTH_BITS = 35
 class Cut:
     """A ModelInferRequest in parts.
 
-    ``rest`` is the message without ``id`` and ``raw_input_contents``; ``request_id`` the bytes of the id; ``raw`` where
-    each of the raw contents starts and ends in the received bytes; ``prefix`` how many bytes stand before the first of
-    them, or -1 where something else stands between or behind them.
+    ``rest`` is the message without ``id`` and ``raw_input_contents``; ``request_id`` the bytes of the id, and
+    ``id_start`` where they start, -1 where there are none; ``raw`` where each of the raw contents starts and ends in
+    the received bytes; ``prefix`` how many bytes stand before the first of them, or -1 where something else stands
+    between or behind them.
     """
 
     rest: bytes
     request_id: bytes
+    id_start: int
     raw: list[tuple[int, int]]
     prefix: int
 
@@ -42,6 +44,7 @@ def cut_request(data: bytes | bytearray) -> Cut | None:
     end = len(data)
     kept: list[bytes | bytearray] = []
     request_id: bytes | bytearray | None = None
+    id_start = -1
     raw: list[tuple[int, int]] = []
     prefix = end
     while position < end:
@@ -64,10 +67,10 @@ def cut_request(data: bytes | bytearray) -> Cut | None:
             if tag == _ID_TAG:
                 if request_id is not None:
                     return None
-                request_id = data[start:stop]
+                request_id, id_start = data[start:stop], start
         position = stop
     kept.append(data[kept_from:])
-    return Cut(b"".join(kept), bytes(request_id or b""), raw, prefix)
+    return Cut(b"".join(kept), bytes(request_id or b""), id_start if request_id else -1, raw, prefix)
 
 
 def read_length(data: bytes | bytearray, position: int) -> tuple[int, int] | None:

@@ -1,10 +1,11 @@
 """The default scheduler: one request an execution, on whichever instance is free.
 
-A lone instance in another process is handed its next request while it executes, so that it need not wait for the
-loop between two short executions. To the world such a request still waits until its turn comes: it counts as pending,
-and a cancel answers it at once. It is done only while executions are short (PREFETCH_BELOW_NS), and never with several
-instances: the call of a model that executes could wait behind its own caller. An instance whose executions overlap
-takes requests as long as it has places, and every one of them executes.
+A lone instance in another process is handed its next requests while it executes, so that it need not wait for the loop
+between short executions. To the world such a request still waits until its turn comes: it counts as pending, and a
+cancel answers it at once. It is done only while executions are short, for as many as are executed within
+PREFETCH_BELOW_NS (those that are with a worker when it dies fail with it), and never with several instances: the call
+of a model that executes could wait behind its own caller. An instance whose executions overlap takes requests as long
+as it has places, and every one of them executes.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ if TYPE_CHECKING:
     from .ticket import Ticket
 
 PREFETCH_BELOW_NS = 1_000_000
-"""Longest execution after which the next request is handed over early."""
+"""Longest execution after which the next request is handed over early, and how long several may take together."""
+_PAIR = 2
 
 
 class DefaultScheduler(Scheduler):
@@ -77,8 +79,7 @@ class DefaultScheduler(Scheduler):
         """What the execution took decides whether the next request is handed over early."""
         super().batch_done(slot, batch)
         if self._lone is slot:
-            short = 0 < batch.compute_end - batch.compute_start < PREFETCH_BELOW_NS
-            slot.room = slot.instance.depth if short else 1
+            slot.room = room_after(batch.compute_end - batch.compute_start, slot.instance.depth)
 
     def _withdraw(self, ticket: Ticket) -> bool:
         return self._pending.remove(ticket)
@@ -91,3 +92,10 @@ class DefaultScheduler(Scheduler):
         if slot.has_place:
             self._statistics.pending -= 1
         self._hand_over(slot, (ticket,), ticket.request.batch_size)
+
+
+def room_after(execution_ns: int, depth: int) -> int:
+    """How many requests an instance that takes ``depth`` may have at a time, by what its last execution took."""
+    if not 0 < execution_ns < PREFETCH_BELOW_NS:
+        return 1
+    return min(depth, max(_PAIR, PREFETCH_BELOW_NS // execution_ns))

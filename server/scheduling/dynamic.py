@@ -32,6 +32,10 @@ if TYPE_CHECKING:
     from .ticket import Ticket
 
 
+_EARLY = 2
+"""Batches that a lone instance has at a time: more would be fixed sooner than they need be."""
+
+
 class DynamicScheduler(Scheduler):
     """The queue and the batches of one model version with ``dynamic_batching``. Serving loop only.
 
@@ -150,7 +154,7 @@ class DynamicScheduler(Scheduler):
         PERF: the instance then need not wait for the loop, which has the answers of a whole batch to send.
         """
         slot = self._lone
-        if slot is None or not self._queue or not 0 < len(slot.batches) < slot.instance.depth:
+        if slot is None or not self._queue or not 0 < len(slot.batches) < min(slot.instance.depth, _EARLY):
             return
         forming = self._forming
         if forming is None:

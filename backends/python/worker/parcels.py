@@ -40,7 +40,7 @@ _PREFIX = struct.Struct("<IIQ4Q")
 _ENTRY = struct.Struct("<QIIII")
 """Id, flags, and the bytes of signature, text and extras."""
 _SINGLE = struct.Struct(HEADER.format + _PREFIX.format[1:] + _ENTRY.format[1:])
-"""Header, prefix and entry of a parcel with one entry."""
+"""Header, prefix and entry of a parcel with one entry, which has no extras."""
 _SINGLE_PAYLOAD = _SINGLE.size - HEADER.size
 _ONE = struct.Struct(_PREFIX.format + _ENTRY.format[1:])
 _PADDING = [bytes(count) for count in range(ALIGNMENT)]
@@ -198,7 +198,7 @@ def pack(  # noqa: PLR0913  the hot path takes its arguments one by one
     """A frame with requests or responses, their tensors inside unless ``slab`` names where they are."""
     if len(entries) == 1 and not slab:
         entry = entries[0]
-        if not entry.text and not entry.extras:
+        if not entry.extras:
             return _pack_single(kind, frame_id, entry, flags, stamps, descriptors)
     parts: list[Any] = [b"", b""]
     tensors: list[Any] = []
@@ -232,13 +232,19 @@ def _pack_single(  # noqa: PLR0913, PLR0917  as above
     """PERF: what nearly every frame is; one pack and one join, the rest was made with the layout."""
     layout = entry.layout
     total = layout.total
+    text = entry.text
+    base = layout.single_base
+    parts: list[Any] = [b"", layout.single]
+    if text:
+        end = _SINGLE_PAYLOAD + len(layout.signature) + len(text)
+        base = end + (-end % ALIGNMENT if total else 0)
+        parts = [b"", layout.signature, text, _PADDING[base - end]]
     first, second, third, fourth = stamps
-    head = _SINGLE.pack(
-        kind, flags, descriptors, layout.single_base + total, frame_id,
+    parts[0] = _SINGLE.pack(
+        kind, flags, descriptors, base + total, frame_id,
         1, 0, total, first, second, third, fourth,
-        entry.id, entry.flags, len(layout.signature), 0, 0,
+        entry.id, entry.flags, len(layout.signature), len(text), 0,
     )  # fmt: skip
-    parts: list[Any] = [head, layout.single]
     for buffer, pad in zip(entry.buffers, layout.pads):
         parts.append(buffer)
         if pad:
@@ -251,21 +257,27 @@ def _unpack_single(payload: bytearray, signatures: Signatures) -> Parcel | None:
     if len(payload) < _SINGLE_PAYLOAD:
         return None
     count, slab, size, first, second, third, fourth, entry_id, flags, length, text, extras = _ONE.unpack_from(payload)
-    if count != 1 or slab or text or extras:
+    if count != 1 or slab or extras:
         return None
-    layout = signatures.received(bytes(payload[_SINGLE_PAYLOAD : _SINGLE_PAYLOAD + length]))
-    if layout.total != size or layout.single_base + size > len(payload):
+    end = _SINGLE_PAYLOAD + length
+    layout = signatures.received(bytes(payload[_SINGLE_PAYLOAD:end]))
+    base, words = layout.single_base, ""
+    if text:
+        words = payload[end : end + text].decode()
+        end += text
+        base = end + (-end % ALIGNMENT if size else 0)
+    if layout.total != size or base + size > len(payload):
         return None
-    item = Item(entry_id, flags, layout, "", {}, layout.single_base if size else 0)
+    item = Item(entry_id, flags, layout, words, {}, base if size else 0)
     return Parcel(0, size, (first, second, third, fourth), [item])
 
 
 def unpack(payload: bytearray, signatures: Signatures) -> Parcel:
     """Read a parcel. Raises FrameError where it is cut off or claims more tensors than there are."""
-    single = _unpack_single(payload, signatures)
-    if single is not None:
-        return single
     try:
+        single = _unpack_single(payload, signatures)
+        if single is not None:
+            return single
         fields = _PREFIX.unpack_from(payload)
         count, slab, size = fields[:3]
         position = _PREFIX.size

@@ -146,7 +146,7 @@ class Call:
             return
         if self._deflating is not None:
             self._deflating.take(message)
-        else:
+        elif not self.connection.output.send_at_once(self, message):
             self.put(message)
 
     def reply(self, message: bytes) -> None:

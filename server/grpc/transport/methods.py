@@ -122,6 +122,14 @@ class Context:
             self._writer = call.connection.loop.create_future()
             await self._writer
 
+    def write_at_once(self, message: bytes) -> bool:
+        """Send a message if none that was sent before is still waiting for the client; False where it is not sent."""
+        call = self._call
+        if call.queued or call.over:
+            return False
+        call.send(message)
+        return True
+
     def _take(self, message: bytes | bytearray) -> None:
         self._inbox.append(message)
         self._call.hold(message)

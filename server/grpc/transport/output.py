@@ -28,6 +28,8 @@ _TRAILERS = frames.END_HEADERS | frames.END_STREAM
 _ANSWER = struct.Struct(f">IBI{len(headers.RESPONSE_HEAD)}sIBIBI")
 """Before the message of a small reply: headers, the head of its DATA frame, and its prefix."""
 _ANSWER_HEAD = len(headers.RESPONSE_HEAD) << 8 | frames.HEADERS
+_MESSAGE = struct.Struct(">IBIBI")
+"""Before a small message of a stream: the head of its DATA frame, and its prefix."""
 _END = struct.Struct(f">IBI{len(headers.OK_TRAILERS)}s")
 _END_HEAD = len(headers.OK_TRAILERS) << 8 | frames.HEADERS
 
@@ -99,6 +101,26 @@ class Output:
         number, block = call.id, headers.RESPONSE_HEAD
         start = _ANSWER.pack(_ANSWER_HEAD, _HEADERS, number, block, size << 8, 0, number, 0, len(message))
         self.write(b"".join((start, message, _END.pack(_END_HEAD, _TRAILERS, number, headers.OK_TRAILERS))))
+        return True
+
+    def send_at_once(self, call: Call, message: bytes) -> bool:
+        """Send a small message of a call that has begun, in one frame. False where it has to wait, or go by parts."""
+        size = len(message) + framing.PREFIX_SIZE
+        if (
+            not call.started
+            or call.unsent
+            or not self.writable
+            or size > self._max_frame
+            or size > self.window
+            or size > call.window
+        ):
+            return False
+        self.window -= size
+        call.window -= size
+        self.data_count += 1
+        self._parts += (_MESSAGE.pack(size << 8, 0, call.id, 0, len(message)), message)
+        self._size += frames.HEAD_SIZE + size
+        self._schedule()
         return True
 
     def pump(self, call: Call) -> None:

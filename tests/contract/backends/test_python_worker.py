@@ -239,7 +239,7 @@ async def test_a_model_with_a_coroutine_overlaps_as_deep_as_the_option_says(
             return [Response([T("OUT", by_name(request, "IN").as_numpy())]) for request in requests]
     """
     plain = await rig.load("plain", source.replace("async ", ""))
-    assert (plain.overlaps, plain.depth) == (False, 2)
+    assert (plain.overlaps, plain.depth) == (False, 8)
     for options, depth in (({}, 64), ({"coroutine-depth": "1"}, 1), ({"coroutine-depth": "500"}, 500)):
         other = rig_with_options(options)
         try:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import psutil
 import pytest
 
+from infer.backends.python import channel as channel_module
 from infer.backends.python.channel import Channel
 from infer.backends.python.worker import frames, parcels, slabs
 from infer.backends.python.worker.frames import Frame, FrameError, Kind
@@ -109,6 +110,52 @@ async def test_frames_are_read_while_the_other_side_reads_nothing(pair: Pair) ->
         pair.channel.send(frames.pack(Kind.CREDIT, 0, bytes(60_000)))
     pair.peer.send(frames.pack(Kind.CANCEL, 5))
     assert (await pair.frame()).id == 5
+
+
+async def test_what_has_arrived_is_read_at_one_wake_up_but_no_more_than_a_few(pair: Pair) -> None:
+    for number in range(3 * channel_module._FRAMES_A_TURN):
+        pair.peer.send(frames.pack(Kind.LOG, number))
+    pair.channel._readable()
+    assert pair.frames.qsize() == channel_module._FRAMES_A_TURN
+    pair.channel._readable()
+    assert pair.frames.qsize() == 2 * channel_module._FRAMES_A_TURN
+    assert [(await pair.frame()).id for _ in range(24)] == list(range(24))
+
+
+async def test_a_second_frame_is_not_looked_for_again_and_again_where_there_is_none(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks: list[None] = []
+    receive = frames.receive
+
+    def counted(sock: socket.socket, memory: memoryview) -> Frame | None:
+        looks.append(None)
+        return receive(sock, memory)
+
+    monkeypatch.setattr(frames, "receive", counted)
+    for number in range(1 + channel_module._LONELY_TURNS):
+        pair.peer.send(frames.pack(Kind.LOG, number))
+        pair.channel._readable()
+    assert len(looks) == 2 + channel_module._LONELY_TURNS
+    assert pair.frames.qsize() == 1 + channel_module._LONELY_TURNS
+    pair.peer.send(frames.pack(Kind.LOG, 100))
+    pair.peer.send(frames.pack(Kind.LOG, 101))
+    pair.channel._readable()
+    assert pair.frames.qsize() == 3 + channel_module._LONELY_TURNS
+
+
+async def test_a_channel_that_is_closed_by_what_it_hands_on_reads_nothing_more(pair: Pair) -> None:
+    for number in range(3):
+        pair.peer.send(frames.pack(Kind.LOG, number))
+    taken: list[int] = []
+
+    def close(frame: Frame) -> None:
+        taken.append(frame.id)
+        pair.channel.close()
+
+    pair.channel._on_frame = close
+    pair.channel._readable()
+    assert taken == [0]
 
 
 async def test_a_frame_larger_than_a_packet_arrives_whole(pair: Pair) -> None:

@@ -41,6 +41,36 @@ def test_a_parcel_comes_back_as_it_was_packed() -> None:
     assert second.flags >> 8 == 5
 
 
+@pytest.mark.parametrize("text", ["", "7", "ré", "x" * 63, "x" * 64, "x" * 5000])
+@pytest.mark.parametrize("content", [b"", b"abc"])
+def test_an_entry_alone_comes_back_with_its_text(text: str, content: bytes) -> None:
+    layout = Signatures().layout(("m", 1, ()), (("x", "INT8", (len(content),), len(content)),))
+    frame = parcels.pack(Kind.EXECUTE, 5, [Entry(6, layout, [content], 0, text.encode())])
+    payload = bytearray(frame[HEADER.size :])
+    (item,) = parcels.unpack(payload, Signatures()).items
+    assert (item.id, item.text, item.extras, item.layout.head) == (6, text, {}, ("m", 1, ()))
+    assert bytes(payload[item.start : item.start + len(content)]) == content
+    assert item.start % parcels.ALIGNMENT == 0
+
+
+def test_it_is_packed_as_it_would_be_among_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    layout = Signatures().layout(("m", 1, ()), (("x", "INT8", (3,), 3),))
+    entry = Entry(6, layout, [b"abc"], parcels.ENTRY_FINAL, b"id")
+    quick = parcels.pack(Kind.EXECUTE, 5, [entry], stamps=(1, 2, 3, 4))
+    monkeypatch.setattr(parcels, "_unpack_single", lambda *_: None)
+    payload = bytearray(quick[HEADER.size :])
+    parcel = parcels.unpack(payload, Signatures())
+    (item,) = parcel.items
+    assert (parcel.stamps, item.id, item.flags, item.text) == ((1, 2, 3, 4), 6, parcels.ENTRY_FINAL, "id")
+    assert bytes(payload[item.start : item.start + 3]) == b"abc"
+
+
+def test_an_entry_alone_whose_text_is_none_is_refused() -> None:
+    frame = parcels.pack(Kind.EXECUTE, 5, [Entry(6, Signatures().layout((), ()), [], 0, b"\xff\xfe")])
+    with pytest.raises(FrameError, match="unreadable parcel"):
+        parcels.unpack(bytearray(frame[HEADER.size :]), Signatures())
+
+
 def test_equal_signatures_share_one_layout_on_both_sides() -> None:
     sender, receiver = Signatures(), Signatures()
     rows = (("x", "INT32", (1, 16), 64),)

@@ -94,6 +94,16 @@ def test_responses_of_a_form_are_described_once(writer: ReplyWriter) -> None:
     assert replies[MORE] == replies[LAST] == {}
 
 
+@pytest.mark.parametrize("kind", [UNARY, MORE, LAST])
+def test_ids_of_any_length_are_written_and_few_lengths_are_kept(writer: ReplyWriter, kind: int) -> None:
+    replies = kept()
+    for size in [0, 1, 126, 127, 128, 20_000, *range(2 * reply._MAX_STARTS), 1]:
+        answer = response(form=FORM)
+        made = writer.write(answer, "é" * size, {}, kind, replies)
+        assert read(made, kind) == expected(answer, "é" * size, kind)
+    assert len(replies[kind][FORM]._starts) <= reply._MAX_STARTS
+
+
 def test_responses_with_parameters_or_without_a_form_are_not_kept(writer: ReplyWriter) -> None:
     replies = kept()
     writer.write(response(form=FORM, parameters={"p": 1}), "", {}, UNARY, replies)

@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from infer.backends.api.errors import Code, Internal, NotFound, Unsupported
+from infer.server.grpc import requests as requests_module
 from infer.server.grpc.messages import message
 from infer.server.grpc.plan import RequestPlan
 from infer.server.grpc.requests import MAX_PLANS, RequestReader
@@ -57,6 +58,52 @@ def test_requests_that_differ_in_their_ids_are_of_one_form(reader: RequestReader
     assert without.request.request_id == ""
     assert isinstance(without.request.form, RequestPlan)
     assert second.request.form is third.request.form is without.request.form
+
+
+def test_a_length_that_ids_have_had_is_recognised_without_a_look_at_the_fields(
+    reader: RequestReader, make: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for text in ("1", "22", "ré", ""):
+        reader.read(make.simple(id=text).SerializeToString())
+
+    def cut(_: bytes) -> None:
+        pytest.fail("the message is cut once more")
+
+    monkeypatch.setattr(requests_module, "cut_request", cut)
+    for text in ("7", "42", "xyz", ""):
+        message = make.simple(np.full(16, 5, np.int32), id=text).SerializeToString()
+        for data in (message, bytearray(message)):
+            decoded = reader.read(data)
+            assert decoded.request.request_id == text
+            assert isinstance(decoded.request.form, RequestPlan)
+            assert decoded.request.inputs["INPUT0"].as_numpy().tolist() == [[5] * 16]
+
+
+def test_a_request_that_only_begins_and_ends_like_another_is_told_apart(reader: RequestReader, make: Any) -> None:
+    one = make.simple(id="1").SerializeToString()
+    reader.read(one)
+    reader.read(one)
+    other = one.replace(b"INPUT1", b"INPUT9")
+    assert list(reader.read(other).request.inputs) == ["INPUT0", "INPUT9"]
+    assert list(reader.read(one).request.inputs) == ["INPUT0", "INPUT1"]
+
+
+@pytest.mark.parametrize("times", [0, 1, 2])
+def test_an_id_that_is_no_text_is_refused_whether_its_form_is_known_or_not(
+    reader: RequestReader, make: Any, times: int
+) -> None:
+    text = make.simple(id="abc").SerializeToString()
+    for _ in range(times):
+        reader.read(text)
+    with pytest.raises(Internal, match="Unable to parse request"):
+        reader.read(text.replace(b"abc", b"a\xff\xfe"))
+
+
+def test_no_more_lengths_of_ids_are_kept_than_may_be(reader: RequestReader, make: Any) -> None:
+    for size in range(MAX_PLANS + 10):
+        assert reader.read(make.simple(id="x" * size).SerializeToString()).request.request_id == "x" * size
+    assert sum(map(len, reader._by_size.values())) <= MAX_PLANS
+    assert len(reader._by_rest) == 1
 
 
 def test_requests_of_the_same_length_are_told_apart(reader: RequestReader, make: Any, parametrise: Any) -> None:

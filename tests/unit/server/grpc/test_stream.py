@@ -366,5 +366,38 @@ def test_senders_pause_while_much_waits_for_a_client_and_go_on_when_it_has_read(
     assert (len(stalled.rest()), len(other.rest())) == (1, 2)
 
 
+def test_small_messages_that_wait_pause_their_sender_too(
+    door: Any, open_stream: Any, make: Any, held: Any, decoupled: str
+) -> None:
+    stream = open_stream()
+    stream.send(make.one(decoupled, [1], id="many"))
+    (ticket,) = held(1)
+    chunk = np.zeros(2000, dtype=np.float32)
+    respond(door, ticket, *[_large(chunk) for _ in range(1000)])
+    assert ticket.paused
+    assert ids([stream.take() for _ in range(1000)]) == ["many"] * 1000
+    door.wait_until(lambda: not ticket.paused)
+    respond(door, ticket, answer(2))
+    assert len(stream.rest()) == 1
+
+
+@pytest.mark.parametrize("at_once", [0, 100, 1 << 20])
+def test_messages_keep_their_order_whether_they_wait_or_not(
+    door: Any, open_stream: Any, make: Any, held: Any, decoupled: str, monkeypatch: pytest.MonkeyPatch, at_once: int
+) -> None:
+    monkeypatch.setattr(stream_module, "AT_ONCE", at_once)
+    stream = open_stream()
+    stream.send(make.one(decoupled, [1], id="mixed"))
+    (ticket,) = held(1)
+    sizes = [1, 100_000, 2, 3, 50_000, 4, 300_000, 5, 6, 7]
+    for size in sizes[:3]:
+        respond(door, ticket, _large(np.zeros(size, dtype=np.float32)))
+    respond(door, ticket, *[_large(np.zeros(size, dtype=np.float32)) for size in sizes[3:]])
+    made = [stream.take() for _ in sizes]
+    assert [len(item.infer_response.raw_output_contents[0]) // 4 for item in made] == sizes
+    respond(door, ticket, answer(2))
+    assert [summary(item)[2] for item in stream.rest()] == [True]
+
+
 def _large(array: Any) -> InferenceResponse:
     return InferenceResponse({"OUTPUT0": Tensor.from_numpy(array)}, final=False)

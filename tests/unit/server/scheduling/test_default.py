@@ -8,6 +8,7 @@ import pytest
 
 from infer.backends.api.backend import InstanceState
 from infer.backends.api.errors import Code
+from infer.server.scheduling.default import room_after
 from infer.server.scheduling.ticket import WaitReason
 
 if TYPE_CHECKING:
@@ -72,6 +73,44 @@ async def test_a_lone_instance_gets_its_next_request_early_while_executions_are_
     bench.submit("f")
     bench.submit("g")
     assert len(instance.work) == 2
+
+
+@pytest.mark.parametrize(
+    ("took_ns", "depth", "room"),
+    [
+        (0, 8, 1),
+        (1, 8, 8),
+        (100_000, 8, 8),
+        (250_000, 8, 4),
+        (250_000, 3, 3),
+        (600_000, 8, 2),
+        (999_999, 8, 2),
+        (999_999, 1, 1),
+        (1_000_000, 8, 1),
+        (-5, 8, 1),
+    ],
+)
+def test_an_instance_may_have_what_it_executes_within_a_millisecond(took_ns: int, depth: int, room: int) -> None:
+    assert room_after(took_ns, depth) == room
+
+
+async def test_a_lone_instance_gets_several_requests_early_as_far_as_they_are_short(make_bench: MakeBench) -> None:
+    bench = make_bench(depth=8)
+    instance = bench.instances[0]
+    names = "abcdefghijkl"
+    for name in names:
+        bench.submit(name)
+    instance.finish(took_ns=300_000)
+    assert len(instance.work) == 3
+    instance.finish(took_ns=100_000)
+    assert len(instance.work) == 8
+    assert bench.statistics.pending == 9, "but one they all still wait"
+    instance.finish(took_ns=2_000_000)
+    assert len(instance.work) == 7, "what is with the instance stays there, and nothing follows"
+    while instance.work:
+        instance.finish(took_ns=100_000)
+    assert [name for name, _ in bench.answers] == list(names)
+    assert (bench.statistics.pending, bench.scheduler.in_flight) == (0, 0)
 
 
 async def test_a_request_handed_over_early_waits_and_is_cancelled_as_any_other_that_waits(

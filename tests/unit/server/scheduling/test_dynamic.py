@@ -311,6 +311,16 @@ async def test_a_lone_instance_gets_its_next_batch_early_when_that_is_complete(m
     assert (bench.statistics.pending, bench.scheduler.in_flight) == (0, 0)
 
 
+async def test_no_more_than_the_next_batch_is_handed_over_early(make_bench: MakeBench) -> None:
+    bench = make_bench(depth=8, batching={}, max_batch_size=2)
+    for name in "abcdefg":
+        bench.submit(name)
+    instance = bench.instances[0]
+    assert [len(batch.executions) for batch, _ in instance.work] == [1, 2]
+    instance.finish()
+    assert [len(batch.executions) for batch, _ in instance.work] == [2, 2]
+
+
 async def test_a_batch_that_may_grow_stays_in_the_queue(make_bench: MakeBench) -> None:
     bench = make_bench(depth=2, batching={}, max_batch_size=3)
     for name in "abc":

@@ -59,6 +59,25 @@ def test_an_answer_waits_for_the_window_of_its_stream(peer: Peer, served: Served
     assert peer.answer(1).data == b"x"
 
 
+@pytest.mark.parametrize("window", [1, 9, 10, 11, 25])
+def test_messages_of_a_stream_go_by_parts_where_its_window_is_small(window: int, peer: Peer, served: Served) -> None:
+    peer.send(frames.settings_frame({Setting.INITIAL_WINDOW_SIZE: window}))
+    peer.open(1, "/t/Stream")
+    messages = [b"first", b"", b"third"]
+    for message in messages:
+        peer.message(1, message)
+    served.wait_until(lambda: served.taken == messages)
+    whole = b"".join(map(grpc_message, messages))
+    data = data_of(peer, 1)
+    assert data == whole[:window]
+    while len(data) < len(whole):
+        peer.send(frames.window_update(1, 7))
+        more = data_of(peer, 1)
+        assert 0 < len(more) <= 7
+        data += more
+    assert data == whole
+
+
 def test_answers_wait_for_the_window_of_the_connection(peer: Peer, served: Served) -> None:
     peer.send(frames.settings_frame({Setting.INITIAL_WINDOW_SIZE: 1 << 20}))
     hold(peer, 1, 3)
