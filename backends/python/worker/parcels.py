@@ -39,12 +39,17 @@ _PREFIX = struct.Struct("<IIQ4Q")
 """How many entries, the slab (0: none), the bytes of all tensors, four time stamps."""
 _ENTRY = struct.Struct("<QIIII")
 """Id, flags, and the bytes of signature, text and extras."""
-_SINGLE = struct.Struct(HEADER.format + _PREFIX.format[1:] + _ENTRY.format[1:])
-"""Header, prefix and entry of a parcel with one entry."""
-_SINGLE_PAYLOAD = _SINGLE.size - HEADER.size
-_ONE = struct.Struct(_PREFIX.format + _ENTRY.format[1:])
+_ALONE = struct.Struct(HEADER.format + "16s4QQI")
+"""Header, prefix and entry of a parcel with one entry, as far as not all with its signature have it in common."""
+_STAMPS = struct.Struct("<4Q")
+_WHO = struct.Struct("<QI")
+_STAMPS_AT = 16
+_WHO_AT = _STAMPS_AT + _STAMPS.size
+_SIGNATURE_AT = _WHO_AT + _WHO.size
+"""Where the part of the entry begins that all have in common who have its signature."""
 _PADDING = [bytes(count) for count in range(ALIGNMENT)]
 _NOTHING: dict[str, Any] = {}
+_new: Any = tuple.__new__  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
 
 
 class Layout:
@@ -55,7 +60,20 @@ class Layout:
     of the entry's tensors, ``total`` is a multiple of the alignment. ``derived`` is the receiver's to fill.
     """
 
-    __slots__ = ("derived", "head", "offsets", "pads", "signature", "single", "single_base", "tensors", "total")
+    __slots__ = (
+        "derived",
+        "head",
+        "offsets",
+        "padded",
+        "pads",
+        "signature",
+        "single",
+        "single_base",
+        "single_prefix",
+        "single_size",
+        "tensors",
+        "total",
+    )
 
     def __init__(self, head: tuple[Any, ...], tensors: tuple[tuple[str, str, tuple[int, ...], int], ...]) -> None:
         self.head = head
@@ -69,10 +87,15 @@ class Layout:
             pad = -size % ALIGNMENT
             self.pads.append(_PADDING[pad])
             self.total += size + pad
-        # Alone in a parcel, with neither text nor extras: what follows the entry, and where the tensors begin.
-        end = _SINGLE_PAYLOAD + len(self.signature)
-        self.single_base = end + (-end % ALIGNMENT if self.total else 0)
-        self.single = self.signature + bytes(self.single_base - end)
+        # Alone in a parcel, with neither text nor extras: its size, what all such parcels have in common, and where the
+        # tensors begin.
+        end = _PREFIX.size + _ENTRY.size + len(self.signature)
+        base = end + (-end % ALIGNMENT if self.total else 0)
+        self.single_base = base if self.total else 0
+        self.single_size = base + self.total
+        self.single_prefix = _PREFIX.pack(1, 0, self.total, *NO_STAMPS)[:_STAMPS_AT]
+        self.single = struct.pack("<III", len(self.signature), 0, 0) + self.signature + bytes(base - end)
+        self.padded = any(self.pads)
         self.derived: Any = None
 
     @classmethod
@@ -105,6 +128,8 @@ class Signatures:
         self._by_key: dict[tuple[Any, ...], Layout] = {}
         self._by_form: dict[object, tuple[Layout, bytes]] = {}
         self._by_bytes: dict[bytes, Layout] = {}
+        self.last = Layout((), ())
+        """The layout that was received last."""
 
     def layout(self, head: tuple[Any, ...], tensors: tuple[tuple[str, str, tuple[int, ...], int], ...]) -> Layout:
         """The layout of what is to be sent."""
@@ -135,6 +160,7 @@ class Signatures:
             if len(self._by_bytes) >= self.LIMIT:
                 self._by_bytes.clear()
             self._by_bytes[signature] = found
+        self.last = found
         return found
 
 
@@ -199,7 +225,33 @@ def pack(  # noqa: PLR0913  the hot path takes its arguments one by one
     if len(entries) == 1 and not slab:
         entry = entries[0]
         if not entry.text and not entry.extras:
-            return _pack_single(kind, frame_id, entry, flags, stamps, descriptors)
+            # PERF: what nearly every frame is; one pack and one join, the rest was made with the layout.
+            layout = entry.layout
+            head = _ALONE.pack(
+                kind, flags, descriptors, layout.single_size, frame_id, layout.single_prefix, *stamps,
+                entry.id, entry.flags,
+            )  # fmt: skip
+            if not layout.padded:
+                return b"".join((head, layout.single, *entry.buffers))
+            parts: list[Any] = [head, layout.single]
+            for buffer, pad in zip(entry.buffers, layout.pads):
+                parts.append(buffer)
+                if pad:
+                    parts.append(pad)
+            return b"".join(parts)
+    return _pack(kind, frame_id, entries, flags, stamps, slab, descriptors)
+
+
+def _pack(  # noqa: PLR0913, PLR0917  as above
+    kind: int,
+    frame_id: int,
+    entries: Sequence[Entry],
+    flags: int,
+    stamps: tuple[int, int, int, int],
+    slab: int,
+    descriptors: int,
+) -> bytes:
+    """The same for any entries."""
     parts: list[Any] = [b"", b""]
     tensors: list[Any] = []
     length = _PREFIX.size
@@ -226,45 +278,23 @@ def pack(  # noqa: PLR0913  the hot path takes its arguments one by one
     return b"".join(parts)
 
 
-def _pack_single(  # noqa: PLR0913, PLR0917  as above
-    kind: int, frame_id: int, entry: Entry, flags: int, stamps: tuple[int, int, int, int], descriptors: int
-) -> bytes:
-    """PERF: what nearly every frame is; one pack and one join, the rest was made with the layout."""
-    layout = entry.layout
-    total = layout.total
-    first, second, third, fourth = stamps
-    head = _SINGLE.pack(
-        kind, flags, descriptors, layout.single_base + total, frame_id,
-        1, 0, total, first, second, third, fourth,
-        entry.id, entry.flags, len(layout.signature), 0, 0,
-    )  # fmt: skip
-    parts: list[Any] = [head, layout.single]
-    for buffer, pad in zip(entry.buffers, layout.pads):
-        parts.append(buffer)
-        if pad:
-            parts.append(pad)
-    return b"".join(parts)
-
-
-def _unpack_single(payload: bytearray, signatures: Signatures) -> Parcel | None:
-    """The inverse; None for any other parcel."""
-    if len(payload) < _SINGLE_PAYLOAD:
-        return None
-    count, slab, size, first, second, third, fourth, entry_id, flags, length, text, extras = _ONE.unpack_from(payload)
-    if count != 1 or slab or text or extras:
-        return None
-    layout = signatures.received(bytes(payload[_SINGLE_PAYLOAD : _SINGLE_PAYLOAD + length]))
-    if layout.total != size or layout.single_base + size > len(payload):
-        return None
-    item = Item(entry_id, flags, layout, "", {}, layout.single_base if size else 0)
-    return Parcel(0, size, (first, second, third, fourth), [item])
-
-
 def unpack(payload: bytearray, signatures: Signatures) -> Parcel:
     """Read a parcel. Raises FrameError where it is cut off or claims more tensors than there are."""
-    single = _unpack_single(payload, signatures)
-    if single is not None:
-        return single
+    layout = signatures.last
+    if (
+        len(payload) == layout.single_size
+        and payload.startswith(layout.single, _SIGNATURE_AT)
+        and payload.startswith(layout.single_prefix)
+    ):
+        # PERF: one entry like the one before; nothing has to be taken apart but what differs.
+        entry_id, flags = _WHO.unpack_from(payload, _WHO_AT)
+        item = Item(entry_id, flags, layout, "", _NOTHING, layout.single_base)
+        return _new(Parcel, (0, layout.total, _STAMPS.unpack_from(payload, _STAMPS_AT), [item]))
+    return _unpack(payload, signatures)
+
+
+def _unpack(payload: bytearray, signatures: Signatures) -> Parcel:
+    """The same for any parcel."""
     try:
         fields = _PREFIX.unpack_from(payload)
         count, slab, size = fields[:3]
