@@ -42,4 +42,4 @@ class InferenceRequest:
     timeout_us: int = 0
     batch_size: int = 1
     earlier: int = 0
-    form: object | None = None
+    form: object | None = field(default=None, compare=False)

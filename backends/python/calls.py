@@ -10,6 +10,7 @@ from __future__ import annotations
 import collections
 import itertools
 import struct
+from functools import partial
 from typing import TYPE_CHECKING
 
 from ..api.errors import InferError, InvalidArgument
@@ -75,25 +76,31 @@ class CallBook:
         """A CALL frame: send the request on. A refused one is answered with the error."""
         call_id = frame.id
         parcel, memory = self._channel.open_parcel(frame.payload)
-        batch = self._batch_of(parcel.stamps[0])
-        opened = self._open[call_id] = _OpenCall(batch, blocking=bool(frame.flags & frames.BLOCKING))
+        items = parcel.items
+        if self._open:
+            self._resume_all()
+        opened = _OpenCall(self._batch_of(parcel.stamps[0]), blocking=bool(frame.flags & frames.BLOCKING))
+        self._open[call_id] = opened
         self._unanswered += 1
-        for other in self._open.values():
-            if other.waiting:
-                other.resume()
-        if len(parcel.items) != 1:
-            msg = f"a call carries one request, this one {len(parcel.items)}"
+        if len(items) != 1:
+            msg = f"a call carries one request, this one {len(items)}"
             raise FrameError(msg)
         try:
-            request = codec.read_request(parcel.items[0], memory)
+            request = codec.read_request(items[0], memory)
         except FrameError as exc:
             self._respond(call_id, InferenceResponse(error=InvalidArgument(str(exc))))
             return
         try:
-            opened.call = self._caller.call(request, lambda response: self._respond(call_id, response))
+            opened.call = self._caller.call(request, partial(self._respond, call_id))
         except InferError as exc:
             words = _REFUSED.format(name=request.model_name, cause=exc)
             self._respond(call_id, InferenceResponse(error=InferError(words, code=exc.code)))
+
+    def _resume_all(self) -> None:
+        """A new call has no response yet: what others have to wait for may be what it needs."""
+        for other in self._open.values():
+            if other.waiting:
+                other.resume()
 
     def credit(self, frame: Frame) -> None:
         """A CREDIT frame: the worker has taken responses, or says that it does nothing else until there is one."""

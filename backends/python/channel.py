@@ -57,7 +57,7 @@ class Channel(Exchange):
         self._lonely = 0
         """Wake-ups for which a second frame is not looked for."""
         self.closed = False
-        loop.add_reader(sock.fileno(), self._readable)
+        loop.add_reader(sock.fileno(), self._read_one)
 
     @property
     def queued(self) -> int:
@@ -66,6 +66,16 @@ class Channel(Exchange):
 
     def send(self, frame: bytes, descriptors: list[int] | None = None) -> None:
         """Send one frame, now or as soon as the socket takes it; the descriptors are closed afterwards."""
+        if not (descriptors or self._outgoing or self.closed) and len(frame) <= frames.MAX_PACKET:
+            # PERF: what nearly every frame is.
+            try:
+                self._sock.send(frame)
+            except BlockingIOError:
+                pass
+            except OSError:
+                return
+            else:
+                return
         owned = descriptors or []
         if self.closed:
             _close_all(owned)
@@ -83,7 +93,7 @@ class Channel(Exchange):
     ) -> None:
         """Send requests or responses; tensors beyond INLINE_LIMIT go into a slab (or are in the given one)."""
         if slab is None:
-            total = sum([entry.layout.total for entry in entries])
+            total = entries[0].layout.total if len(entries) == 1 else sum([entry.layout.total for entry in entries])
             if total <= parcels.INLINE_LIMIT:
                 self.send(parcels.pack(kind, frame_id, entries, flags=flags))
                 return

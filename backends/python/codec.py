@@ -50,6 +50,16 @@ def read_request(item: Item, memory: Memory) -> InferenceRequest:
         msg = f"request {item.id} does not name its model"
         raise FrameError(msg) from exc
     extras = item.extras
+    if not extras:
+        # Everything but the tensors' contents and the id is in the layout.
+        return InferenceRequest(
+            str(model_name),
+            _tensors(item, memory),
+            None if version < 0 else int(version),
+            item.text,
+            tuple(requested),
+            form=item.layout,
+        )
     return InferenceRequest(
         model_name=str(model_name),
         inputs=_tensors(item, memory),
@@ -72,9 +82,17 @@ def response_entry(entry_id: int, response: InferenceResponse, signatures: Signa
     if error is not None:
         text = error.message.encode(errors="replace")
         return Entry(entry_id, signatures.layout((), ()), (), flags | parcels.ENTRY_ERROR | error.code << 8, text)
+    form = None if response.parameters else response.form
+    if form is not None:
+        known = signatures.of_form(form)
+        if known is not None:
+            return Entry(entry_id, known[0], [tensor.buffer for tensor in response.outputs.values()], flags)
     rows, buffers = _wire(response.outputs)
+    layout = signatures.layout((), rows)
+    if form is not None:
+        signatures.remember_form(form, layout, b"")
     extras = json.dumps({"parameters": response.parameters}).encode() if response.parameters else b""
-    return Entry(entry_id, signatures.layout((), rows), buffers, flags, b"", extras)
+    return Entry(entry_id, layout, buffers, flags, b"", extras)
 
 
 def read_response(item: Item, memory: Memory) -> InferenceResponse:
@@ -131,21 +149,21 @@ def _wire(tensors: Mapping[str, Tensor]) -> tuple[tuple[tuple[str, str, tuple[in
 
 def _tensors(item: Item, memory: Memory) -> dict[str, Tensor]:
     layout = item.layout
-    plan: list[tuple[str, Datatype, tuple[int, ...], int, int]] | None = layout.derived
+    plan: list[tuple[str, Datatype, tuple[int, ...], slice]] | None = layout.derived
     if plan is None:
         plan = layout.derived = _plan(layout)
     if not plan:
         return {}
     view = memoryview(memory)  # pyright: ignore[reportArgumentType]  ndarrays export their bytes
     start = item.start
-    return {
-        name: Tensor(datatype, shape, view[start + offset : start + end]) for name, datatype, shape, offset, end in plan
-    }
+    if start:
+        view = view[start:]
+    return {name: Tensor(datatype, shape, view[piece]) for name, datatype, shape, piece in plan}
 
 
-def _plan(layout: Layout) -> list[tuple[str, Datatype, tuple[int, ...], int, int]]:
+def _plan(layout: Layout) -> list[tuple[str, Datatype, tuple[int, ...], slice]]:
     """What all parcels with this signature have in common. Raises FrameError where sizes and shapes disagree."""
-    plan: list[tuple[str, Datatype, tuple[int, ...], int, int]] = []
+    plan: list[tuple[str, Datatype, tuple[int, ...], slice]] = []
     for (name, wire_name, shape, size), offset in zip(layout.tensors, layout.offsets, strict=True):
         datatype = BY_WIRE_NAME.get(wire_name)
         if datatype is None:
@@ -157,5 +175,5 @@ def _plan(layout: Layout) -> list[tuple[str, Datatype, tuple[int, ...], int, int
         if datatype.itemsize and count * datatype.itemsize != size:
             msg = f"tensor '{name}' of {datatype} {list(shape)} has {size} bytes and not {count * datatype.itemsize}"
             raise FrameError(msg)
-        plan.append((name, datatype, shape, offset, offset + size))
+        plan.append((name, datatype, shape, slice(offset, offset + size)))
     return plan

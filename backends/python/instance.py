@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from .threads import Threads, WorkerThread
     from .zygotes import Spawner
 
+_ABOUT_CALLS = frozenset((Kind.CALL, Kind.CREDIT, Kind.CANCEL))
 _log = logging.getLogger("infer.python")
 
 
@@ -236,7 +237,7 @@ class PythonInstance(LoopInstance):
             self._batches.final(frame.id, *source.open_parcel(frame.payload))
         elif kind == Kind.RESPONSE:
             self._batches.respond(*source.open_parcel(frame.payload))
-        elif kind in (Kind.CALL, Kind.CREDIT, Kind.CANCEL):
+        elif kind in _ABOUT_CALLS:
             self._books.take(frame, source)
         elif kind in (Kind.QUERY, Kind.METRIC):
             if self._desk is not None:

@@ -49,7 +49,7 @@ class Outbox:
 
     def send(self, batch_id: int, entries: list[Entry]) -> None:
         """Send a batch, now or as soon as the large ones before it are copied."""
-        total = sum([entry.layout.total for entry in entries])
+        total = entries[0].layout.total if len(entries) == 1 else sum([entry.layout.total for entry in entries])
         if total >= LARGE:
             self._send_large(batch_id, entries, total)
         elif self._waiting:

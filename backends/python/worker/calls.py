@@ -1,7 +1,8 @@
 """Calls to other models from inside a model (BLS): the worker's side.
 
-A call is answered by whoever reads the channel. A thread that waits for it waits on a queue; a coroutine is woken by
-its event loop, so that as many calls as one likes wait without a thread each.
+A call is answered by whoever reads the channel. The thread that executes reads itself while it waits for its call, any
+other thread waits on a queue; a coroutine is woken by its event loop, so that as many calls as one likes wait without a
+thread each.
 """
 
 from __future__ import annotations
@@ -36,21 +37,37 @@ DOUBT_S = 1.0
 class Call:
     """One call under way. Used by one thread or event loop at a time.
 
-    ``doubtful``: it is made beside the execution, which may or may not wait for it.
+    ``doubtful``: it is made beside the execution, which may or may not wait for it. ``alone``: the execution waits for
+    its one response and does nothing meanwhile.
     """
 
-    def __init__(self, call_id: int, model_name: str, *, doubtful: bool = False) -> None:
+    __slots__ = (
+        "_abandoned",
+        "_alone",
+        "_channel",
+        "_doubtful",
+        "_model_name",
+        "_replies",
+        "_taken",
+        "_watcher",
+        "id",
+        "over",
+    )
+
+    def __init__(self, call_id: int, model_name: str, *, doubtful: bool = False, alone: bool = False) -> None:
         self.id = call_id
         self.over = False
         self._model_name = model_name
         self._replies: queue.SimpleQueue[bytearray] = queue.SimpleQueue()
         self._watcher: tuple[asyncio.AbstractEventLoop, Callable[[], None]] | None = None
         self._doubtful = doubtful
+        self._alone = alone
         self._taken = 0
         self._channel = RUNTIME.channel()
         self._abandoned = False
         RUNTIME.calls[call_id] = self._take
-        self._channel.expect(self)
+        if not alone:
+            self._channel.expect(self)
 
     @property
     def has_response(self) -> bool:
@@ -59,6 +76,8 @@ class Call:
 
     def next_response(self) -> InferenceResponse:
         """Wait for the next response; ``over`` is set with the last one."""
+        if self._alone:
+            self._channel.read_until(self._has_reply, self)
         payload = self._replies.get() if not self._doubtful else self._first_reply()
         if not payload:
             self.close()
@@ -76,6 +95,8 @@ class Call:
         response = self.next_response()
         if self.over:
             return response
+        # From here on nobody waits for what still comes, but it has to be taken.
+        self._channel.expect(self)
         self.give_up()
         return InferenceResponse(error=TritonError(_NEEDS_DECOUPLED.format(name=self._model_name)))
 
@@ -109,6 +130,9 @@ class Call:
         self.over = True
         RUNTIME.calls.pop(self.id, None)
         self._channel.expect_no_more(self)
+
+    def _has_reply(self) -> bool:
+        return not self._replies.empty()
 
     def _take(self, payload: bytearray) -> None:
         self._replies.put(payload)
@@ -243,7 +267,12 @@ def _send(request: InferenceRequest, *, decoupled: bool, blocking: bool) -> Call
         raise TritonModelException(msg)
     channel = RUNTIME.channel()
     batch = BATCH.get()
-    call = Call(next(RUNTIME.call_ids), request.model_name(), doubtful=not (blocking or batch) and RUNTIME.is_worker())
+    call = Call(
+        next(RUNTIME.call_ids),
+        request.model_name(),
+        doubtful=not (blocking or batch) and RUNTIME.is_worker(),
+        alone=blocking and not decoupled,
+    )
     flags = (frames.DECOUPLED if decoupled else 0) | (frames.BLOCKING if blocking else 0)
     entry = request.entry(call.id, channel.signatures)
     channel.send_parcel(Kind.CALL, call.id, [entry], flags=flags, stamps=(batch, 0, 0, 0))

@@ -1,9 +1,10 @@
 """The worker's end of a channel: one reader at a time, one write lock, and nothing that waits for the other side.
 
-While the model is idle its own thread reads, which saves a request two changes of threads. While it executes, the
-reader thread takes over as soon as anything in the process waits for a frame (a call, credit, word of a cancel), and
-it goes on until nothing does. Either never blocks on anything but the socket. Where the model executes on a thread of
-its own (coroutines), the main thread reads all the time and nobody need take over.
+While the model is idle its own thread reads, which saves a request two changes of threads; so does the thread that
+executes while it waits for a call of its own. Otherwise, while the model executes, the reader thread takes over as soon
+as anything in the process waits for a frame (a call, credit, word of a cancel), and it goes on until nothing does.
+Whoever reads never blocks on anything but the socket. Where the model executes on a thread of its own (coroutines), the
+main thread reads all the time and nobody need take over.
 What a finaliser has to say (a slab is free, a request was dropped) may come up on any thread, also in the middle of a
 send, so it is put aside and sent by whoever holds the lock next.
 """
@@ -100,6 +101,23 @@ class Channel(Exchange):
         """It has got what it waited for."""
         self._waiting.discard(waiter)
 
+    def read_until(self, arrived: Callable[[], bool], waiter: object) -> None:
+        """Read until ``arrived()``; where another thread reads, have it go on until the ``waiter`` expects no more.
+
+        For a thread that waits for a frame with all that the model executes.
+        """
+        if not self._reading.acquire(blocking=False):
+            self.expect(waiter)
+            return
+        try:
+            # Asked only now: who has read before may have left it behind.
+            while not arrived() and not self._ended:
+                frame = self._receive()
+                if frame is not None:
+                    self._inbox.put(frame)
+        finally:
+            self._reading.release()
+
     def attend(self) -> None:
         """Have what has arrived read, also while the model executes."""
         if self._dormant and not self.always_read:
@@ -134,7 +152,7 @@ class Channel(Exchange):
         stamps: tuple[int, int, int, int] = parcels.NO_STAMPS,
     ) -> None:
         """Send requests or responses, their tensors in the frame or in a slab."""
-        total = sum([entry.layout.total for entry in entries])
+        total = entries[0].layout.total if len(entries) == 1 else sum([entry.layout.total for entry in entries])
         if total <= parcels.INLINE_LIMIT:
             self.send(parcels.pack(kind, frame_id, entries, flags=flags, stamps=stamps))
             return

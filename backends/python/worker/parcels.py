@@ -40,11 +40,20 @@ _PREFIX = struct.Struct("<IIQ4Q")
 _ENTRY = struct.Struct("<QIIII")
 """Id, flags, and the bytes of signature, text and extras."""
 _SINGLE = struct.Struct(HEADER.format + _PREFIX.format[1:] + _ENTRY.format[1:])
-"""Header, prefix and entry of a parcel with one entry, which has no extras."""
+"""Header, prefix and entry of a parcel with one entry."""
 _SINGLE_PAYLOAD = _SINGLE.size - HEADER.size
 _ONE = struct.Struct(_PREFIX.format + _ENTRY.format[1:])
+_ALONE = struct.Struct(HEADER.format + "16s4QQI")
+"""The same, as far as not all with its signature have it in common."""
+_STAMPS = struct.Struct("<4Q")
+_WHO = struct.Struct("<QI")
+_STAMPS_AT = 16
+_WHO_AT = _STAMPS_AT + _STAMPS.size
+_SIGNATURE_AT = _WHO_AT + _WHO.size
+"""Where the part of the entry begins that all have in common who have its signature."""
 _PADDING = [bytes(count) for count in range(ALIGNMENT)]
 _NOTHING: dict[str, Any] = {}
+_new: Any = tuple.__new__  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
 
 
 class Layout:
@@ -55,7 +64,20 @@ class Layout:
     of the entry's tensors, ``total`` is a multiple of the alignment. ``derived`` is the receiver's to fill.
     """
 
-    __slots__ = ("derived", "head", "offsets", "pads", "signature", "single", "single_base", "tensors", "total")
+    __slots__ = (
+        "derived",
+        "head",
+        "offsets",
+        "padded",
+        "pads",
+        "signature",
+        "single",
+        "single_base",
+        "single_prefix",
+        "single_size",
+        "tensors",
+        "total",
+    )
 
     def __init__(self, head: tuple[Any, ...], tensors: tuple[tuple[str, str, tuple[int, ...], int], ...]) -> None:
         self.head = head
@@ -69,10 +91,15 @@ class Layout:
             pad = -size % ALIGNMENT
             self.pads.append(_PADDING[pad])
             self.total += size + pad
-        # Alone in a parcel, with neither text nor extras: what follows the entry, and where the tensors begin.
-        end = _SINGLE_PAYLOAD + len(self.signature)
-        self.single_base = end + (-end % ALIGNMENT if self.total else 0)
-        self.single = self.signature + bytes(self.single_base - end)
+        # Alone in a parcel, with neither text nor extras: its size, what all such parcels have in common, and where the
+        # tensors begin.
+        end = _PREFIX.size + _ENTRY.size + len(self.signature)
+        base = end + (-end % ALIGNMENT if self.total else 0)
+        self.single_base = base if self.total else 0
+        self.single_size = base + self.total
+        self.single_prefix = _PREFIX.pack(1, 0, self.total, *NO_STAMPS)[:_STAMPS_AT]
+        self.single = struct.pack("<III", len(self.signature), 0, 0) + self.signature + bytes(base - end)
+        self.padded = any(self.pads)
         self.derived: Any = None
 
     @classmethod
@@ -105,6 +132,8 @@ class Signatures:
         self._by_key: dict[tuple[Any, ...], Layout] = {}
         self._by_form: dict[object, tuple[Layout, bytes]] = {}
         self._by_bytes: dict[bytes, Layout] = {}
+        self.last = Layout((), ())
+        """The layout that was received last."""
 
     def layout(self, head: tuple[Any, ...], tensors: tuple[tuple[str, str, tuple[int, ...], int], ...]) -> Layout:
         """The layout of what is to be sent."""
@@ -135,6 +164,7 @@ class Signatures:
             if len(self._by_bytes) >= self.LIMIT:
                 self._by_bytes.clear()
             self._by_bytes[signature] = found
+        self.last = found
         return found
 
 
@@ -199,7 +229,57 @@ def pack(  # noqa: PLR0913  the hot path takes its arguments one by one
     if len(entries) == 1 and not slab:
         entry = entries[0]
         if not entry.extras:
-            return _pack_single(kind, frame_id, entry, flags, stamps, descriptors)
+            if entry.text:
+                return _pack_with_text(kind, frame_id, entry, flags, stamps, descriptors)
+            # PERF: what nearly every frame is; one pack and one join, the rest was made with the layout.
+            layout = entry.layout
+            head = _ALONE.pack(
+                kind, flags, descriptors, layout.single_size, frame_id, layout.single_prefix, *stamps,
+                entry.id, entry.flags,
+            )  # fmt: skip
+            if not layout.padded:
+                return b"".join((head, layout.single, *entry.buffers))
+            parts: list[Any] = [head, layout.single]
+            for buffer, pad in zip(entry.buffers, layout.pads):
+                parts.append(buffer)
+                if pad:
+                    parts.append(pad)
+            return b"".join(parts)
+    return _pack(kind, frame_id, entries, flags, stamps, slab, descriptors)
+
+
+def _pack_with_text(  # noqa: PLR0913, PLR0917  as above
+    kind: int, frame_id: int, entry: Entry, flags: int, stamps: tuple[int, int, int, int], descriptors: int
+) -> bytes:
+    """One entry with a text, which is most often the id of a request."""
+    layout = entry.layout
+    total = layout.total
+    text = entry.text
+    end = _SINGLE_PAYLOAD + len(layout.signature) + len(text)
+    base = end + (-end % ALIGNMENT if total else 0)
+    head = _SINGLE.pack(
+        kind, flags, descriptors, base + total, frame_id,
+        1, 0, total, *stamps,
+        entry.id, entry.flags, len(layout.signature), len(text), 0,
+    )  # fmt: skip
+    parts: list[Any] = [head, layout.signature, text, _PADDING[base - end]]
+    for buffer, pad in zip(entry.buffers, layout.pads):
+        parts.append(buffer)
+        if pad:
+            parts.append(pad)
+    return b"".join(parts)
+
+
+def _pack(  # noqa: PLR0913, PLR0917  as above
+    kind: int,
+    frame_id: int,
+    entries: Sequence[Entry],
+    flags: int,
+    stamps: tuple[int, int, int, int],
+    slab: int,
+    descriptors: int,
+) -> bytes:
+    """The same for any entries."""
     parts: list[Any] = [b"", b""]
     tensors: list[Any] = []
     length = _PREFIX.size
@@ -226,34 +306,8 @@ def pack(  # noqa: PLR0913  the hot path takes its arguments one by one
     return b"".join(parts)
 
 
-def _pack_single(  # noqa: PLR0913, PLR0917  as above
-    kind: int, frame_id: int, entry: Entry, flags: int, stamps: tuple[int, int, int, int], descriptors: int
-) -> bytes:
-    """PERF: what nearly every frame is; one pack and one join, the rest was made with the layout."""
-    layout = entry.layout
-    total = layout.total
-    text = entry.text
-    base = layout.single_base
-    parts: list[Any] = [b"", layout.single]
-    if text:
-        end = _SINGLE_PAYLOAD + len(layout.signature) + len(text)
-        base = end + (-end % ALIGNMENT if total else 0)
-        parts = [b"", layout.signature, text, _PADDING[base - end]]
-    first, second, third, fourth = stamps
-    parts[0] = _SINGLE.pack(
-        kind, flags, descriptors, base + total, frame_id,
-        1, 0, total, first, second, third, fourth,
-        entry.id, entry.flags, len(layout.signature), len(text), 0,
-    )  # fmt: skip
-    for buffer, pad in zip(entry.buffers, layout.pads):
-        parts.append(buffer)
-        if pad:
-            parts.append(pad)
-    return b"".join(parts)
-
-
 def _unpack_single(payload: bytearray, signatures: Signatures) -> Parcel | None:
-    """The inverse; None for any other parcel."""
+    """A parcel with one entry and no extras; None for any other."""
     if len(payload) < _SINGLE_PAYLOAD:
         return None
     count, slab, size, first, second, third, fourth, entry_id, flags, length, text, extras = _ONE.unpack_from(payload)
@@ -261,19 +315,34 @@ def _unpack_single(payload: bytearray, signatures: Signatures) -> Parcel | None:
         return None
     end = _SINGLE_PAYLOAD + length
     layout = signatures.received(bytes(payload[_SINGLE_PAYLOAD:end]))
-    base, words = layout.single_base, ""
+    words = ""
     if text:
         words = payload[end : end + text].decode()
         end += text
-        base = end + (-end % ALIGNMENT if size else 0)
+    base = end + (-end % ALIGNMENT if size else 0)
     if layout.total != size or base + size > len(payload):
         return None
-    item = Item(entry_id, flags, layout, words, {}, base if size else 0)
+    item = Item(entry_id, flags, layout, words, _NOTHING, base if size else 0)
     return Parcel(0, size, (first, second, third, fourth), [item])
 
 
 def unpack(payload: bytearray, signatures: Signatures) -> Parcel:
     """Read a parcel. Raises FrameError where it is cut off or claims more tensors than there are."""
+    layout = signatures.last
+    if (
+        len(payload) == layout.single_size
+        and payload.startswith(layout.single, _SIGNATURE_AT)
+        and payload.startswith(layout.single_prefix)
+    ):
+        # PERF: one entry like the one before; nothing has to be taken apart but what differs.
+        entry_id, flags = _WHO.unpack_from(payload, _WHO_AT)
+        item = Item(entry_id, flags, layout, "", _NOTHING, layout.single_base)
+        return _new(Parcel, (0, layout.total, _STAMPS.unpack_from(payload, _STAMPS_AT), [item]))
+    return _unpack(payload, signatures)
+
+
+def _unpack(payload: bytearray, signatures: Signatures) -> Parcel:
+    """The same for any parcel."""
     try:
         single = _unpack_single(payload, signatures)
         if single is not None:

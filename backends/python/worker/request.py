@@ -58,6 +58,8 @@ class InferenceTrace:
 
 
 _UINT32, _INT64, _UINT64 = (1 << 32) - 1, (1 << 63) - 1, (1 << 64) - 1
+_NONE, _ANY_VERSION = 0, -1
+"""The defaults: by them one sees at once that an argument was not given."""
 _LISTS = (list, tuple, set, frozenset)
 _ANYWHERE = PreferredMemory(MemoryType.TRITONSERVER_MEMORY_CPU)
 _NO_TRACE = InferenceTrace()
@@ -85,36 +87,45 @@ class InferenceRequest:
     def __init__(  # noqa: PLR0913, PLR0917  the interface
         self,
         request_id: str = "",
-        correlation_id: int | str = 0,
+        correlation_id: int | str = _NONE,
         inputs: list[Tensor] | None = None,
         requested_output_names: list[str] | None = None,
         model_name: str | None = None,
-        model_version: int = -1,
-        flags: int = 0,
-        timeout: int = 0,
+        model_version: int = _ANY_VERSION,
+        flags: int = _NONE,
+        timeout: int = _NONE,
         preferred_memory: PreferredMemory = _ANYWHERE,
         trace: InferenceTrace = _NO_TRACE,
         parameters: dict[str, Any] | None = None,
     ) -> None:
         what = "InferenceRequest"
-        require(inputs, (list, tuple), what, "inputs")
-        require(requested_output_names, _LISTS, what, "requested_output_names")
-        require(preferred_memory, PreferredMemory, what, "preferred_memory")
-        require(trace, InferenceTrace, what, "trace")
+        # PERF: a model may make one a call; what is as it nearly always is needs no function to say so.
+        if type(inputs) is not list:
+            require(inputs, (list, tuple), what, "inputs")
+        if type(requested_output_names) is not list:
+            require(requested_output_names, _LISTS, what, "requested_output_names")
+        if preferred_memory is not _ANYWHERE:
+            require(preferred_memory, PreferredMemory, what, "preferred_memory")
+        if trace is not _NO_TRACE:
+            require(trace, InferenceTrace, what, "trace")
         self._inputs = _checked_inputs(inputs or [])
         self._outputs = _checked_names(requested_output_names or [])
-        self._request_id = text(request_id, what, "request_id")
+        self._request_id = request_id if type(request_id) is str else text(request_id, what, "request_id")
         self._correlation_id = (
             correlation_id
-            if isinstance(correlation_id, str)
+            if isinstance(correlation_id, str) or correlation_id is _NONE
             else whole(correlation_id, what, "correlation_id", 0, _UINT64)
         )
-        self._model_name = text(model_name, what, "model_name")
-        self._model_version = whole(model_version, what, "model_version", -_INT64 - 1, _INT64)
-        self._flags = whole(flags, what, "flags", 0, _UINT32)
-        self._timeout = whole(timeout, what, "timeout", 0, _UINT64)
+        self._model_name = model_name if type(model_name) is str else text(model_name, what, "model_name")
+        self._model_version = (
+            model_version
+            if model_version is _ANY_VERSION
+            else whole(model_version, what, "model_version", -_INT64 - 1, _INT64)
+        )
+        self._flags = flags if flags is _NONE else whole(flags, what, "flags", 0, _UINT32)
+        self._timeout = timeout if timeout is _NONE else whole(timeout, what, "timeout", 0, _UINT64)
         self._trace = trace
-        self._parameters: dict[str, Any] = checked_parameters(parameters, floats=True)
+        self._parameters: dict[str, Any] = checked_parameters(parameters, floats=True) if parameters is not None else {}
         self._answer: Answer | None = None
         self._sender: InferenceResponseSender | None = None
 
@@ -230,22 +241,24 @@ class InferenceRequest:
 
     def entry(self, call_id: int, signatures: Signatures) -> Entry:
         """The request as a CALL frame carries it."""
-        wires = [tensor.wire() for tensor in self._inputs]
-        head = (self._model_name, self._model_version, self._outputs)
-        fields = request_extras(
-            parameters=self._parameters,
-            correlation_id=self._correlation_id,
-            flags=self._flags,
-            timeout=self._timeout,
-        )
-        return parcels.Entry(
-            call_id,
-            signatures.layout(head, tuple([row for row, _ in wires])),
-            [data for _, data in wires],
-            0,
-            self._request_id.encode(errors="replace"),
-            json.dumps(fields).encode() if fields else b"",
-        )
+        rows: list[tuple[str, str, tuple[int, ...], int]] = []
+        buffers: list[Any] = []
+        for tensor in self._inputs:
+            row, data = tensor.wire()
+            rows.append(row)
+            buffers.append(data)
+        layout = signatures.layout((self._model_name, self._model_version, self._outputs), tuple(rows))
+        extras = b""
+        if self._parameters or self._correlation_id or self._flags or self._timeout:
+            fields = request_extras(
+                parameters=self._parameters,
+                correlation_id=self._correlation_id,
+                flags=self._flags,
+                timeout=self._timeout,
+            )
+            extras = json.dumps(fields).encode()
+        name = self._request_id
+        return parcels.Entry(call_id, layout, buffers, 0, name.encode(errors="replace") if name else b"", extras)
 
 
 def _checked_inputs(inputs: list[Tensor]) -> list[Tensor]:
@@ -256,8 +269,10 @@ def _checked_inputs(inputs: list[Tensor]) -> list[Tensor]:
 
 
 def _checked_names(names: list[str]) -> tuple[str, ...]:
-    checked = tuple(text(name, "InferenceRequest", "requested_output_names") for name in names)
-    if not all(checked):
+    checked = tuple(
+        [name if type(name) is str else text(name, "InferenceRequest", "requested_output_names") for name in names]
+    )
+    if "" in checked:
         msg = "Requested output name should not be empty."
         raise TritonModelException(msg)
     return checked

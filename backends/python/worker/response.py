@@ -45,7 +45,9 @@ class InferenceResponse:
         """A response of another model, over the memory of its parcel."""
         if item.flags & parcels.ENTRY_ERROR:
             return cls(error=TritonError(item.text, TritonErrorCode(item.flags >> 8 & 0xFF)))
-        self = cls(Tensor.received(item, memory))
+        self = cls.__new__(cls)
+        self._outputs = Tensor.received(item, memory)
+        self._error = None
         # Those of other backends may be floats, which a model's own may not.
         self._parameters = item.extras.get("parameters")
         return self

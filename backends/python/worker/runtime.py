@@ -104,7 +104,7 @@ class Runtime:
     def on_frame(self, frame: Frame) -> None:
         """Take a frame that concerns requests or calls. Reader thread."""
         kind = frame.kind
-        if kind in (Kind.CALL_REPLY, Kind.ANSWER):
+        if kind == Kind.CALL_REPLY or kind == Kind.ANSWER:  # noqa: PLR1714  PERF: no tuple on the way of every reply
             deliver = self.calls.get(frame.id)
             if deliver is not None:
                 deliver(frame.payload)

@@ -115,7 +115,7 @@ class Tensor:
         """A writable view on the tensor's memory; BYTES gives an object array of ``bytes``."""
         if self._array is None:
             if self._datatype == "BF16":
-                msg = f"Tensor '{self._name}' is BF16, which NumPy does not have; use to_dlpack()."
+                msg = "Tensor dtype is BF16 and cannot be converted to NumPy; use to_dlpack()."
                 raise TritonModelException(msg)
             self._array = deserialize_bytes_tensor(self._raw).reshape(self._shape)
         return self._array

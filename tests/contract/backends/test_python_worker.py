@@ -599,5 +599,7 @@ async def test_an_option_that_is_no_number_is_named(rig_with_options: Callable[[
 
 @pytest.mark.parametrize("text", ["0", "-1", "many", "1.5"])
 async def test_a_depth_that_is_no_count_is_named(rig_with_options: Callable[[dict[str, str]], Rig], text: str) -> None:
-    with pytest.raises(InvalidArgument, match=f"python,coroutine-depth={text} is not a whole number of batches, at least 1"):
+    with pytest.raises(
+        InvalidArgument, match=f"python,coroutine-depth={text} is not a whole number of batches, at least 1"
+    ):
         rig_with_options({"coroutine-depth": text})

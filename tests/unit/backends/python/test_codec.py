@@ -146,3 +146,32 @@ def test_the_workers_table_of_datatypes_is_the_servers() -> None:
         assert (datatype.value, datatype.number, datatype.numpy) == (name, number, np.dtype(kind))
     assert {each.value: each.itemsize for each in Datatype if each.itemsize} == datatypes.ITEM_SIZES
     assert {each.value: each.number for each in Datatype} == datatypes.NUMBERS
+
+
+def test_requests_of_one_layout_are_of_one_form_unless_they_carry_more_than_tensors() -> None:
+    sender, receiver = Signatures(), Signatures()
+
+    def form(**more: Any) -> object | None:
+        request = InferenceRequest("m", {"x": sample(Datatype.FP32, (2,))}, **more)
+        entry = codec.request_entry(1, request, sender)
+        payload = bytearray(parcels.pack(Kind.CALL, 1, [entry])[frames.HEADER.size :])
+        return codec.read_request(parcels.unpack(payload, receiver).items[0], payload).form
+
+    plain = form()
+    assert plain is not None
+    assert form() is plain
+    assert form(request_id="another") is plain
+    assert form(requested_outputs=("y",)) is not plain
+    assert form(parameters={"a": 1}) is None
+    assert form(flags=1, correlation_id=5) is None
+
+
+def test_a_response_of_a_known_form_is_sent_with_its_own_contents_and_parameters() -> None:
+    signatures, form = Signatures(), object()
+    for number in (1, 2):
+        tensor = Tensor(Datatype.UINT8, (2,), bytes([number, number]))
+        entry = codec.response_entry(1, InferenceResponse({"x": tensor}, form=form, final=number == 2), signatures)
+        again = codec.read_response(*through(entry))
+        assert (content(again.outputs)["x"], again.final) == ((Datatype.UINT8, (2,), bytes([number] * 2)), number == 2)
+    words = InferenceResponse({"x": tensor}, {"a": 1}, form=form)
+    assert codec.read_response(*through(codec.response_entry(1, words, signatures))).parameters == {"a": 1}

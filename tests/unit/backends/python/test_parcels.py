@@ -113,3 +113,26 @@ def test_a_parcel_that_is_cut_off_anywhere_is_refused(cut: int) -> None:
 def test_a_signature_that_makes_no_sense_is_refused(signature: bytes) -> None:
     with pytest.raises(FrameError):
         Layout.from_signature(signature)
+
+
+@pytest.mark.parametrize("size", [0, 5, 64])
+def test_parcels_like_the_one_before_differ_in_what_is_their_own(size: int) -> None:
+    layout = Layout((), (("OUT", "INT8", (size,), size),))
+    signatures = Signatures()
+    for number in range(3):
+        data = bytes([number]) * size
+        packed = parcels.pack(3, 9, [Entry(number, layout, [data], number)], stamps=(number, 2, 3, 4))
+        payload = bytearray(packed[HEADER.size :])
+        parcel = parcels.unpack(payload, signatures)
+        item = parcel.items[0]
+        assert (item.id, item.flags, parcel.stamps, parcel.size) == (number, number, (number, 2, 3, 4), layout.total)
+        assert payload[item.start : item.start + size] == data
+    assert signatures.last is item.layout
+
+
+def test_a_parcel_of_the_length_of_the_one_before_is_read_by_its_own_signature() -> None:
+    signatures = Signatures()
+    for name in ("AA", "BB", "AA"):
+        layout = Layout((), ((name, "INT8", (4,), 4),))
+        payload = bytearray(parcels.pack(3, 9, [Entry(1, layout, [b"abcd"])])[HEADER.size :])
+        assert parcels.unpack(payload, signatures).items[0].layout.tensors[0][0] == name

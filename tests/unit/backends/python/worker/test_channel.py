@@ -111,6 +111,69 @@ def test_the_reader_thread_hands_over_once_nothing_waits(pair: Pair) -> None:
     assert [pair.channel.next_frame().id for _ in range(2)] == [2, 3]
 
 
+def test_a_thread_that_waits_for_its_call_reads_itself_and_gives_everyone_what_is_theirs(pair: Pair) -> None:
+    pair.channel.start()
+    for kind, number in ((Kind.EXECUTE, 1), (Kind.CREDIT, 2), (Kind.CALL_REPLY, 3), (Kind.CALL_REPLY, 4)):
+        pair.server.send(frames.pack(kind, number))
+    seen: list[int] = []
+
+    def arrived() -> bool:
+        while not pair.frames.empty():
+            frame, thread = pair.taken()
+            assert thread == threading.main_thread().name
+            seen.append(frame.id)
+        return 3 in seen
+
+    pair.channel.read_until(arrived, "a call")
+    assert seen == [2, 3]
+    assert pair.channel.next_frame().id == 1
+    pair.channel.expect("another call")
+    assert pair.taken() == (Frame(Kind.CALL_REPLY, 0, 4, bytearray(), []), "infer-channel")
+
+
+def test_a_thread_that_waits_for_its_call_leaves_the_reading_to_a_thread_that_does_it_already(pair: Pair) -> None:
+    pair.channel.start()
+    pair.channel.expect("another call")
+    pair.server.send(frames.pack(Kind.CREDIT, 1))
+    assert pair.taken()[1] == "infer-channel"
+    pair.channel.read_until(lambda: pytest.fail("asked without reading"), "a call")
+    pair.channel.expect_no_more("another call")
+    for number in (2, 3):
+        pair.server.send(frames.pack(Kind.EXECUTE, number))
+    pair.server.send(frames.pack(Kind.CALL_REPLY, 4))
+    assert pair.taken() == (Frame(Kind.CALL_REPLY, 0, 4, bytearray(), []), "infer-channel")
+
+
+def test_a_call_that_another_thread_makes_meanwhile_is_answered_by_whoever_reads(pair: Pair) -> None:
+    pair.channel.start()
+    answered = threading.Event()
+
+    def other() -> None:
+        pair.channel.expect("another call")
+        pair.server.send(frames.pack(Kind.CALL_REPLY, 1))
+        pair.taken()
+        answered.set()
+        pair.server.send(frames.pack(Kind.CALL_REPLY, 2))
+
+    thread = threading.Thread(target=other)
+
+    def arrived() -> bool:
+        if thread.ident is None:
+            thread.start()  # only now, as the one who reads is certain
+        return answered.is_set() and not pair.frames.empty()
+
+    pair.channel.read_until(arrived, "a call")
+    thread.join(LIMIT_S)
+    frame, reader = pair.taken()
+    assert (frame.id, reader) == (2, threading.main_thread().name)
+
+
+def test_reading_for_a_call_stops_where_the_server_is_gone(pair: Pair) -> None:
+    pair.server.close()
+    with pytest.raises(EOFError):
+        pair.channel.read_until(lambda: False, "a call")
+
+
 def test_word_of_a_cancel_is_read_while_the_model_executes_once_it_asks(pair: Pair) -> None:
     pair.channel.start()
     pair.server.send(frames.pack(Kind.CANCEL, 4))

@@ -42,7 +42,7 @@ def test_bfloat16_is_its_own_datatype_and_has_no_numpy_array() -> None:
     assert (tensor.datatype(), tensor.triton_dtype()) == ("BF16", 14)
     assert tensor.wire()[0] == ("x", "BF16", (2,), 4)
     assert bytes(tensor.wire()[1]).hex() == "803f0040"
-    with pytest.raises(TritonModelException, match="'x' is BF16, which NumPy does not have; use to_dlpack"):
+    with pytest.raises(TritonModelException, match="dtype is BF16 and cannot be converted to NumPy; use to_dlpack"):
         tensor.as_numpy()
 
 
