@@ -77,7 +77,8 @@ def soak(part: Part, scale: float) -> Outcome:
     with tempfile.TemporaryDirectory(prefix="infer-soak-") as folder:
         for name, source in part.models.items():
             shutil.copytree(HERE / source, Path(folder) / name, ignore=shutil.ignore_patterns("__pycache__"))
-        control = ["--model-control-mode=explicit", *(["--load-model=*"] if part.loaded else [])]
+        # The log keeps its newest 2,000 records, which a warm-up would not fill.
+        control = ["--model-control-mode=explicit", "--log-info=false", *(["--load-model=*"] if part.loaded else [])]
         server = servers.infer(Path(folder), *control)
         with server:
             outcome = _soak(server, part, scale)

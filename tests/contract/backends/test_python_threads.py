@@ -578,6 +578,7 @@ class TritonPythonModel:
         assert (value(response)[-1], int(sent.max())) == (5, 0)
 
 
+@pytest.mark.slow
 async def test_loading_and_unloading_200_times_leaves_nothing_behind(rig: Rig) -> None:
     source = f"import asyncio, helper\nBIG = np.ones(200_000)\n{ADD}"
     source += "    async def never(self):\n        pass\n"
