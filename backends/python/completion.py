@@ -49,6 +49,9 @@ async def ask_model(
     finally:
         worker.kill("its work is done")
         await worker.gone.wait()
+        # What waits outlives the worker, which knows it: left as a circle, both would stay until a collection.
+        words = worker.last_words
+        waiting.last_words = lambda: words
     if state["state"] != "CONFIG":
         raise LoadFailed(state["reason"])
     return state["document"]

@@ -76,7 +76,7 @@ class PythonInstance(LoopInstance):
         self._batches = Batches(setup.labels, self._send, decoupled=setup.decoupled)
         self._books = CallBooks(context.caller, self._batches.executing_under)
         self._desk: Desk | None = None
-        self._probe = ReadinessProbe(setup.labels, self._send)
+        self._probe = ReadinessProbe(setup.labels)
         self._restarter = Restarter(setup.restart, self.load, setup.name, setup.labels)
         self._ready = False
         self._was_up = False
@@ -98,7 +98,7 @@ class PythonInstance(LoopInstance):
 
     async def check_ready(self) -> bool:
         """Ask the model's ``is_ready``; a worker that is gone is not ready."""
-        return self._ready and (not self._probe.wanted or await self._probe.ask())
+        return self._ready and (not self._probe.wanted or await self._probe.ask(self._send))
 
     def observe_state(self, observer: Callable[[InstanceState, str], None]) -> None:
         """Have the observer told of deaths and restarts."""

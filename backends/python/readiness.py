@@ -20,23 +20,22 @@ BUDGET_S = 5.0
 
 
 class ReadinessProbe:
-    """The probes of one instance. ``send`` takes frames for its worker. Serving loop only."""
+    """The probes of one instance. Serving loop only."""
 
-    def __init__(self, labels: dict[str, Any], send: Callable[[bytes], None], budget_s: float = BUDGET_S) -> None:
+    def __init__(self, labels: dict[str, Any], budget_s: float = BUDGET_S) -> None:
         self.wanted = False
         """Whether the model has ``is_ready``."""
         self._labels = labels
-        self._send = send
         self._budget_s = budget_s
         self._last_id = 0
         self._open: asyncio.Future[bool] | None = None
 
-    async def ask(self) -> bool:
-        """The model's word, or False where it does not come in time."""
+    async def ask(self, send: Callable[[bytes], None]) -> bool:
+        """The model's word, or False where it does not come in time. ``send`` takes frames for its worker."""
         if self._open is None:
             self._open = asyncio.get_running_loop().create_future()
             self._last_id += 1
-            self._send(frames.pack(Kind.PROBE, self._last_id))
+            send(frames.pack(Kind.PROBE, self._last_id))
         done, _ = await asyncio.wait([self._open], timeout=self._budget_s)
         if not done:
             self._complain(f"is_ready did not return within {self._budget_s:g} s")

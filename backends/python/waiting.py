@@ -53,6 +53,7 @@ class Waiting:
     ) -> None:
         if self._notice is not None:
             self._notice.cancel()
+            self._notice = None
         try:
             await self._scope.__aexit__(kind, error, trace)
         except TimeoutError as exc:

@@ -18,7 +18,7 @@ LABELS = {"model": "m", "version": 1, "instance": "m_0_0"}
 class Rig:
     def __init__(self, budget_s: float = 20) -> None:
         self.sent: list[bytes] = []
-        self.probe = ReadinessProbe(LABELS, self.sent.append, budget_s)
+        self.probe = ReadinessProbe(LABELS, budget_s)
 
     def answer(self, number: int, ready: Any, reason: str = "") -> None:
         payload = bytearray(json.dumps({"ready": ready, "reason": reason}).encode())
@@ -27,12 +27,12 @@ class Rig:
 
 async def test_all_who_ask_share_one_question_and_the_next_one_asks_anew() -> None:
     rig = Rig()
-    asking = [asyncio.ensure_future(rig.probe.ask()) for _ in range(3)]
+    asking = [asyncio.ensure_future(rig.probe.ask(rig.sent.append)) for _ in range(3)]
     await asyncio.sleep(0)
     assert len(rig.sent) == 1
     rig.answer(1, ready=True)
     assert await asyncio.gather(*asking) == [True] * 3
-    again = asyncio.ensure_future(rig.probe.ask())
+    again = asyncio.ensure_future(rig.probe.ask(rig.sent.append))
     await asyncio.sleep(0)
     assert len(rig.sent) == 2
     rig.answer(2, ready=False)
@@ -43,12 +43,12 @@ async def test_one_who_waited_long_enough_is_told_no_and_the_late_answer_serves_
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     rig = Rig(budget_s=0)
-    assert await rig.probe.ask() is False
-    assert await rig.probe.ask() is False
+    assert await rig.probe.ask(rig.sent.append) is False
+    assert await rig.probe.ask(rig.sent.append) is False
     assert len(rig.sent) == 1
     assert "Model 'm' version 1 is not ready: 'm_0_0': is_ready did not return within 0 s" in caplog.text
     rig.probe._budget_s = 20
-    late = asyncio.ensure_future(rig.probe.ask())
+    late = asyncio.ensure_future(rig.probe.ask(rig.sent.append))
     await asyncio.sleep(0)
     rig.answer(1, ready=True)
     assert await late is True
@@ -56,7 +56,7 @@ async def test_one_who_waited_long_enough_is_told_no_and_the_late_answer_serves_
 
 async def test_one_who_gives_up_asking_leaves_the_question_to_the_others() -> None:
     rig = Rig()
-    impatient, patient = (asyncio.ensure_future(rig.probe.ask()) for _ in range(2))
+    impatient, patient = (asyncio.ensure_future(rig.probe.ask(rig.sent.append)) for _ in range(2))
     await asyncio.sleep(0)
     impatient.cancel()
     await asyncio.sleep(0)
@@ -66,7 +66,7 @@ async def test_one_who_gives_up_asking_leaves_the_question_to_the_others() -> No
 
 async def test_the_end_of_the_worker_is_a_no_and_an_answer_after_it_means_nothing() -> None:
     rig = Rig()
-    asking = asyncio.ensure_future(rig.probe.ask())
+    asking = asyncio.ensure_future(rig.probe.ask(rig.sent.append))
     await asyncio.sleep(0)
     rig.probe.lost()
     rig.probe.lost()
@@ -78,7 +78,7 @@ async def test_the_end_of_the_worker_is_a_no_and_an_answer_after_it_means_nothin
 async def test_a_reason_is_an_error_in_the_log_and_a_plain_no_is_none(caplog: pytest.LogCaptureFixture) -> None:
     rig = Rig()
     for number, reason in ((1, ""), (2, "ValueError: cold")):
-        asking = asyncio.ensure_future(rig.probe.ask())
+        asking = asyncio.ensure_future(rig.probe.ask(rig.sent.append))
         await asyncio.sleep(0)
         rig.answer(number, ready=False, reason=reason)
         assert await asking is False
