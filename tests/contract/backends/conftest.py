@@ -249,12 +249,14 @@ async def rig(tmp_path: Path, mode: str) -> AsyncIterator[Rig]:
     """A Python backend without options. Afterwards no process, thread, descriptor and private module of it is left."""
     before = psutil.Process().num_fds()
     children = psutil.Process().children(recursive=True)
+    others = set(threading.enumerate())
     rig = Rig(tmp_path, mode=mode)
     yield rig
     await rig.close()
     assert psutil.Process().children(recursive=True) == children
     assert psutil.Process().num_fds() == before
-    assert [thread.name for thread in threading.enumerate() if thread.name.startswith("instance-")] == []
+    left = set(threading.enumerate()) - others
+    assert [thread.name for thread in left if thread.name.startswith("instance-")] == []
     assert [name for name in sys.modules if name.startswith((space.MODEL, space.WORKER))] == []
 
 
