@@ -601,7 +601,8 @@ async def test_loading_and_unloading_200_times_leaves_nothing_behind(rig: Rig) -
         await asyncio.gather(*[one(start + number) for number in range(4)])
     assert (process.num_fds(), threading.active_count()) == before[:2]
     assert (len(sys.meta_path), len(sys.path), len(sys.modules)) == paths
-    assert process.memory_info().rss - before[2] < 16 << 20, "180 times its 1.6 MB would be 288 MB"
+    # What a large process keeps of memory that came and went is some 20 MB.
+    assert process.memory_info().rss - before[2] < 48 << 20, "180 times its 1.6 MB would be 288 MB"
 
 
 async def test_a_coroutine_model_leaves_no_thread_and_no_descriptor(rig: Rig) -> None:
