@@ -154,7 +154,7 @@ def test_a_model_calls_a_plain_and_a_decoupled_model(server: infer.Server) -> No
 
 
 def test_the_forked_children_of_a_model_call_another_model(server: infer.Server) -> None:
-    assert server.infer("fork", {"IN": ints(1, 2, 3)})["OUT"].tolist() == [2, 4, 6]
+    assert server.infer("fork", {"IN": ints(1, 2, 3)}, timeout_s=60)["OUT"].tolist() == [2, 4, 6]
 
 
 def test_a_request_that_is_given_up_is_cancelled_in_the_model(server: infer.Server) -> None:
