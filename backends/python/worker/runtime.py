@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from .answer import Answer
 
 _COUNT = struct.Struct("<I")
+_ENDING = (signal.SIGTERM, signal.SIGINT)
 
 
 BATCH: contextvars.ContextVar[int] = contextvars.ContextVar("infer_batch", default=0)
@@ -54,13 +55,14 @@ class Runtime:
         self._channel: Channel | None = None
         self._worker_pid = 0
         self._lock = threading.Lock()
+        self._masks = threading.local()
 
     def adopt(self, channel: Channel, *, own_process: bool = True) -> None:
         """This process is the worker and this is its channel; or the worker is one thread of it."""
         self._channel = channel
         self._worker_pid = os.getpid()
         if own_process:
-            os.register_at_fork(after_in_child=self._after_fork)
+            os.register_at_fork(before=self._before_fork, after_in_parent=self._forked, after_in_child=self._after_fork)
 
     def is_worker(self) -> bool:
         """Whether this process is the worker itself, not a fork of it."""
@@ -133,11 +135,20 @@ class Runtime:
         for deliver in list(self.calls.values()):
             deliver(bytearray())
 
+    def _before_fork(self) -> None:
+        # A pool may end a child that has only just been forked: what comes before the child has handlers of its own
+        # waits for them, or the worker's handler, which swallows it, would have it lost.
+        self._masks.before = signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)
+
+    def _forked(self) -> None:
+        signal.pthread_sigmask(signal.SIG_SETMASK, self._masks.before)
+
     def _after_fork(self) -> None:
         self._lock = threading.Lock()
         self.busy_thread = 0
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         signal.signal(signal.SIGINT, signal.default_int_handler)
+        self._forked()
 
 
 def credit_frame(frame_id: int, count: int, *, flags: int = 0) -> bytes:

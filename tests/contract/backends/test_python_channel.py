@@ -658,3 +658,25 @@ async def test_loading_and_unloading_200_times_leaves_nothing_behind(rig: Rig) -
     await one(0)
     assert len(process.children(recursive=True)) <= 2
     assert zygote.num_fds() <= zygote_before + 1
+
+
+@pytest.mark.own_process
+async def test_a_child_that_is_told_to_end_as_soon_as_it_is_forked_ends(rig: Rig) -> None:
+    source = """
+import multiprocessing
+class TritonPythonModel:
+    def execute(self, requests):
+        left = 0
+        for _ in range(60):
+            child = multiprocessing.get_context("fork").Process(target=time.sleep, args=(60,))
+            child.start()
+            child.terminate()
+            child.join(5)
+            if child.is_alive():
+                left += 1
+                child.kill()
+                child.join()
+        return [Response([T("OUT", np.array([left], np.int32))])]
+"""
+    instance = await rig.load("forks", source)
+    assert value(await rig.infer(instance, IN=ints(1))) == [0]
