@@ -267,10 +267,12 @@ class WorkerThread:
                 extra=self._labels,
             )
         self._lose()
-        self._space.close(empty=not left)
-        # The worker's copy of its classes: young ones are cheap to collect, older ones wait.
-        gc.collect(1)
-        self.gone.set()
+        try:
+            self._space.close(empty=not left)
+            # The worker's copy of its classes: young ones are cheap to collect, older ones wait.
+            gc.collect(1)
+        finally:
+            self.gone.set()
 
 
 class Threads:

@@ -126,7 +126,8 @@ class Space:
         """
         self.printer.close()
         _FINDER.remove(self)
-        for name in [name for name in sys.modules if name.partition(".")[0] in (self.root, self.worker)]:
+        # Of a copy: other threads import meanwhile.
+        for name in [name for name in list(sys.modules) if name.partition(".")[0] in (self.root, self.worker)]:
             module = sys.modules.pop(name)
             if empty and name.startswith(self.root):
                 module.__dict__.clear()

@@ -154,3 +154,21 @@ def test_what_modules_hold_goes_with_them_unless_something_still_runs_in_them(fo
             function()
     else:
         assert function() == [1]
+
+
+def test_closing_is_not_disturbed_by_imports_of_other_threads(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Importing(str):
+        """A module's name; to look at it has another thread import a module."""
+
+        __slots__ = ()
+
+        def partition(self, sep: str, /) -> tuple[str, str, str]:
+            monkeypatch.setitem(sys.modules, "imported_meanwhile", types.ModuleType("imported_meanwhile"))
+            return super().partition(sep)
+
+    space = Space(lambda _, __: None)
+    load(space, folder)
+    monkeypatch.setitem(sys.modules, Importing("looked_at"), types.ModuleType("looked_at"))
+    space.close(empty=True)
+    assert "imported_meanwhile" in sys.modules
+    assert [name for name in list(sys.modules) if name.startswith((space.root, space.worker))] == []
