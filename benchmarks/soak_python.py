@@ -8,8 +8,9 @@
 
 Each part has a server of its own. A tenth of the part goes first; what the server's processes hold after that is what
 they may hold at the end: as many processes, descriptors, memfds, sockets and threads, no entry more in /dev/shm, and
-5 % more memory at most. Every call has to be answered once, rightly, or with the error that the part causes. Exit
-status 1 where anything does not hold; each on a line that starts with ``!``.
+5 % more memory at most. The server's thread pools are full from the beginning (``full_pools.py``). Every call has to
+be answered once, rightly, or with the error that the part causes. Exit status 1 where anything does not hold; each on
+a line that starts with ``!``.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from soak_python_parts import Part, Seen
 
 HERE = Path(__file__).parent
+FULL_POOLS = HERE / "full_pools.py"
 WARM_UP_SHARE = 0.1
 RSS_SHARE = 0.05
 SHARED_MEMORY = Path("/dev/shm")  # noqa: S108  where the kernel has it
@@ -80,6 +82,7 @@ def soak(part: Part, scale: float) -> Outcome:
         # The log keeps its newest 2,000 records, which a warm-up would not fill.
         control = ["--model-control-mode=explicit", "--log-info=false", *(["--load-model=*"] if part.loaded else [])]
         server = servers.infer(Path(folder), *control)
+        server.command = [sys.executable, str(FULL_POOLS), *server.command[1:]]
         with server:
             outcome = _soak(server, part, scale)
         if server.exit_status:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import struct
 import subprocess
 import sys
@@ -16,10 +17,22 @@ import pytest
 
 pytest.importorskip("grpc")
 
+from full_pools import FullPool
 from soak_footprint import Kin
 from soak_ledger import Counted
-from soak_python import Outcome, ledger, sizes, table
-from soak_python_parts import Answer, Asker, Part, Seen, crowd, echo_problem, parts, raising_problem, stream_problem
+from soak_python import Outcome, ledger, sizes, soak, table
+from soak_python_parts import (
+    Answer,
+    Asker,
+    Part,
+    Seen,
+    crowd,
+    echo_problem,
+    loads,
+    parts,
+    raising_problem,
+    stream_problem,
+)
 from tritonclient.grpc import service_pb2
 
 if TYPE_CHECKING:
@@ -173,6 +186,57 @@ def test_a_crowd_does_every_unit_once_and_a_call_without_an_answer_is_wrong(door
     assert sorted(done) == [*range(20)]
     assert (seen.begun, seen.answered, len(seen.wrong)) == (20, 19, 1)
     assert "no answer" in seen.wrong[0]
+
+
+def test_a_full_pool_has_all_of_its_threads_from_the_beginning_and_starts_no_more() -> None:
+    def threads() -> int:
+        return sum(each.name.startswith("full_") for each in threading.enumerate())
+
+    with FullPool(5, thread_name_prefix="full") as pool:
+        assert threads() == 5
+        assert [*pool.map(lambda number: number + 1, range(100))] == [*range(1, 101)]
+        assert threads() == 5
+    assert threads() == 0
+
+
+def test_the_server_of_a_soak_has_full_pools(root: Path) -> None:
+    code = """
+import runpy, sys
+sys.argv = ["full_pools.py", "--help"]
+try:
+    runpy.run_path("benchmarks/full_pools.py", run_name="__main__")
+except SystemExit:
+    from infer.server import engine
+    print(engine.ThreadPoolExecutor.__name__)
+"""
+    done = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=True)
+    assert "FullPool" in done.stdout
+
+
+LEAKING = """
+import threading
+import triton_python_backend_utils as pb_utils
+
+class TritonPythonModel:
+    def execute(self, requests):
+        number = requests[0].inputs()[0].as_numpy()
+        if number[0] == 0:
+            threading.Thread(target=threading.Event().wait, daemon=True).start()
+        return [pb_utils.InferenceResponse([pb_utils.Tensor("OUT", number)])]
+"""
+
+
+@pytest.mark.slow
+def test_one_thread_that_the_server_keeps_of_many_loads_is_found(root: Path, tmp_path: Path) -> None:
+    """The model runs on a thread of the server. Of the warm-up and of what counts, the first round leaves one."""
+    shutil.copytree(root / "benchmarks" / "soak_python_models" / "echo", tmp_path / "m")
+    with (tmp_path / "m" / "config.pbtxt").open("a") as config:
+        config.write('parameters { key: "EXECUTION_MODE" value { string_value: "thread" } }')
+    (tmp_path / "m" / "1" / "model.py").write_text(LEAKING)
+    models = {f"echo_{client}": str(tmp_path / "m") for client in range(4)}
+    outcome = soak(Part("loads", 40, 20, models, loads, loaded=False), 1)
+    threads = outcome.before["server"].threads
+    assert f"server: {threads} threads before, {threads + 1} after" in outcome.problems
 
 
 @pytest.mark.slow
