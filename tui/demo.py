@@ -151,6 +151,7 @@ class DemoServer:
             durations=traffic.durations(seconds),
             latency=traffic.latency(seconds),
             batches=batches,
+            batch_limits=traffic.batch_limits(seconds),
             load_duration_s=model.load_s,
             last_inference_ms=int(now * 1000) if done else 0,
         )

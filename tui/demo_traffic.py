@@ -15,6 +15,7 @@ from .snapshot import Duration
 _BUCKETS_PER_DOUBLING = 8
 _TAU = 2 * math.pi
 _SLOW_FACTOR = 4.0
+_MIXED_PART = 8
 _SHARES = {"queue": 0.2, "compute_input": 0.04, "compute_infer": 0.7, "compute_output": 0.06}
 
 
@@ -73,6 +74,16 @@ class Traffic:
         sizes = [2**power for power in range(self.largest_batch.bit_length())]
         rows = self.requests(seconds) // len(sizes)
         return tuple((size, rows // size) for size in sizes if rows // size)
+
+    def batch_limits(self, seconds: float) -> dict[str, int]:
+        """Why batches were no larger: those of the largest size had it, most others the delay, some another shape."""
+        if self.largest_batch == 1:
+            return {}
+        counts = dict(self.batches(seconds))
+        largest = counts.pop(self.largest_batch, 0)
+        others = sum(counts.values())
+        mixed = others // _MIXED_PART
+        return {"preferred size": largest, "delay over": others - mixed, "shape differs": mixed}
 
 
 def _spread(median_us: float, spread: float, count: int) -> tuple[tuple[float, int], ...]:

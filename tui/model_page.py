@@ -21,6 +21,7 @@ SCALE = 9
 
 _LABEL = 15
 _GRAPH_SHARE = 0.6
+_LIMITED = "limited by"
 LEVEL_STYLES = {"ERROR": "$error", "WARNING": "$warning", "VERBOSE": "dim"}
 _STATE_STYLES = {"READY": "$success", "UNAVAILABLE": "$error", "": "dim"}
 _INSTANCE_STYLES = {"busy": "$primary", "restarting": "$warning", "dead": "$error"}
@@ -89,7 +90,10 @@ def phases(rates: Rates, width: int) -> Content:
 
 
 def batches(row: ModelSnapshot, width: int, height: int) -> Content:
-    """How large the batches were since the load; where there are more sizes than lines, the most frequent ones."""
+    """How large the batches were since the load, and why no larger.
+
+    Where there are more sizes than ``height`` has lines the most frequent ones; the reasons are a line more.
+    """
     rows = [Content.styled("batch sizes since the load", "bold")]
     most = max((count for _, count in row.batches), default=0)
     if not most:
@@ -99,7 +103,18 @@ def batches(row: ModelSnapshot, width: int, height: int) -> Content:
     for size, count in sorted(often):
         bar = charts.bar(count / most, room)
         rows.append(Content.assemble(f"{size:>5} ", (bar, "$primary"), f" {figures.count(count):>6}"))
-    return lines(rows)
+    return lines([*rows, *_limits(row, width)])
+
+
+def _limits(row: ModelSnapshot, width: int) -> list[Content]:
+    """Why batches were no larger: a line of as many reasons as fit, the most frequent first."""
+    text = ""
+    for reason, share in row.limit_shares:
+        longer = f"{text}{',' if text else ''} {reason} {share * 100:.0f} %"
+        if text and len(_LIMITED) + len(longer) > width:
+            break
+        text = longer
+    return [Content.assemble((_LIMITED, "dim"), text)] if text else []
 
 
 def graph(title: str, values: Sequence[float | None], text: str, scale: str, size: tuple[int, int]) -> Content:

@@ -44,7 +44,8 @@ class ModelSnapshot:
 
     ``latency`` counts successes by upper bound in microseconds, ascending; a server without such counts may tell
     ``quantiles`` (share 0..1, microseconds) over a window of its own. ``pending`` wait in the queue; ``in_flight`` are
-    accepted and not answered.
+    accepted and not answered. ``batch_limits`` counts batches by why they were no larger; it is empty without a
+    batcher.
     """
 
     name: str
@@ -65,6 +66,7 @@ class ModelSnapshot:
     latency: tuple[tuple[float, int], ...] | None = None
     quantiles: tuple[tuple[float, float], ...] = ()
     batches: tuple[tuple[int, int], ...] = ()
+    batch_limits: Mapping[str, int] = field(default_factory=dict[str, int])
     load_duration_s: float = 0.0
     last_inference_ms: int = 0
 
@@ -77,6 +79,13 @@ class ModelSnapshot:
     def failed(self) -> int:
         """Failures of every reason."""
         return sum(self.failures.values())
+
+    @property
+    def limit_shares(self) -> list[tuple[str, float]]:
+        """Why batches were no larger: the reasons that there were with their shares 0..1, the most frequent first."""
+        total = sum(self.batch_limits.values())
+        found = sorted(self.batch_limits.items(), key=lambda pair: -pair[1])
+        return [(reason, count / total) for reason, count in found if count]
 
     @property
     def memory_bytes(self) -> int | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -15,6 +15,9 @@ from .options import Context, Model, Models, Output, Timeout, Url, Version
 from .output import Format, print_json, print_table
 from .target import CHANGE_WAIT_S, open_target
 from .tree import Tree
+
+if TYPE_CHECKING:
+    from ...tui.snapshot import ModelSnapshot
 
 _HEADINGS = {"Look": ("list", "ready", "metadata", "config", "stats"), "Change": ("load", "unload", "reload")}
 
@@ -209,7 +212,7 @@ def stats(
         for found in dict.fromkeys(str(row["name"]) for row in models):
             print(found)
     else:
-        percentiles = _percentiles(target.client)
+        known = _known_to_us(target.client)
         head = (
             "MODEL",
             "VERSION",
@@ -222,20 +225,29 @@ def stats(
             "MEAN",
             "P50",
             "P99",
+            "LIMITED BY",
         )
-        print_table(head, [_stats_cells(row, percentiles) for row in models])
+        print_table(head, [_stats_cells(row, known) for row in models])
 
 
-def _percentiles(client: Client) -> dict[tuple[str, str], tuple[str, str]]:
-    """p50 and p99 of each version, as far as the server counts by latency."""
+def _known_to_us(client: Client) -> dict[tuple[str, str], tuple[str, str, str]]:
+    """p50, p99 and what mostly kept batches small, of each version and as far as the server counts it."""
     from ...tui.rates import percentile
 
     overview = overview_of(client)
     models = overview.models if overview else ()
-    return {row.key: (figure(percentile(row.latency, 0.5)), figure(percentile(row.latency, 0.99))) for row in models}
+    return {
+        row.key: (figure(percentile(row.latency, 0.5)), figure(percentile(row.latency, 0.99)), _main_limit(row))
+        for row in models
+    }
 
 
-def _stats_cells(row: Row, percentiles: dict[tuple[str, str], tuple[str, str]]) -> list[str]:
+def _main_limit(row: ModelSnapshot) -> str:
+    """The most frequent reason for which batches were no larger; empty without a batcher."""
+    return next((f"{reason} {share * 100:.0f} %" for reason, share in row.limit_shares), "")
+
+
+def _stats_cells(row: Row, known: dict[tuple[str, str], tuple[str, str, str]]) -> list[str]:
     phases: dict[str, dict[str, int]] = row["inference_stats"]
     return [
         row["name"],
@@ -247,7 +259,7 @@ def _stats_cells(row: Row, percentiles: dict[tuple[str, str], tuple[str, str]]) 
         _mean(phases["queue"]),
         _mean(phases["compute_infer"]),
         _mean(phases["success"]),
-        *percentiles.get((row["name"], str(row["version"])), ("", "")),
+        *known.get((row["name"], str(row["version"])), ("", "", "")),
     ]
 
 

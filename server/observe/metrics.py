@@ -45,6 +45,10 @@ class Family:
 
 _FAILURE: Final = Family("nv_inference_request_failure", "Number of failed inference requests, all batch sizes")
 
+_BATCHES: Final = Family(
+    "infer_batches_total", "Number of batches handed to an instance, by what kept them from being larger"
+)
+
 #: A family of each model version, and how its value is read from a snapshot. Microseconds are whole.
 _MODEL_FAMILIES: Final[tuple[tuple[Family, Callable[[ModelSnapshot], float]], ...]] = (
     (
@@ -155,7 +159,8 @@ SERVER_FAMILIES: Final[frozenset[str]] = frozenset(
     for family in (
         *(family for family, _ in _MODEL_FAMILIES),
         *(family for family, _ in _GPU_FAMILIES),
-        *(_FAILURE, _CPU_UTILIZATION, _CPU_TOTAL, _CPU_USED, _PINNED_TOTAL, _PINNED_USED, _REFUSED),
+        *(_FAILURE, _CPU_UTILIZATION, _CPU_TOTAL, _CPU_USED, _PINNED_TOTAL, _PINNED_USED),
+        *(_REFUSED, _INSTANCE_MEMORY, _BATCHES),
     )
 )
 """The names of the server's own families."""
@@ -170,6 +175,9 @@ def model_samples(model: ModelSnapshot) -> dict[Family, list[Sample]]:
         Sample(_FAILURE.name, {**labels, "reason": reason.value}, model.failures.get(reason.value, 0))
         for reason in FailureReason
     ]
+    samples[_BATCHES] = [
+        Sample(_BATCHES.name, {**labels, "reason": limit}, count) for limit, count in model.batch_limits.items()
+    ]
     return samples
 
 
@@ -183,7 +191,7 @@ class RenderedMetric(Metric):
 
 
 class ModelCollector(Collector):
-    """The per-model families. A family without a model is still named, as Triton does.
+    """The per-model families. A family without a model is still named, as Triton does; ours needs a batcher.
 
     The lines of a model version are kept until its snapshot changes: with a thousand idle models a scrape takes
     a tenth of the time, and it holds the GIL for all of it.
@@ -206,6 +214,9 @@ class ModelCollector(Collector):
         families = [_MODEL_FAMILIES[0][0], _FAILURE, *(family for family, _ in _MODEL_FAMILIES[1:])]
         for family in families:
             yield RenderedMetric(family, (lines[family] for _, lines in cache.values()))
+        batched = [lines[_BATCHES] for _, lines in cache.values() if lines[_BATCHES]]
+        if batched:
+            yield RenderedMetric(_BATCHES, batched)
 
 
 def _rendered(model: ModelSnapshot) -> dict[Family, str]:

@@ -6,6 +6,9 @@ meanings are those of Triton's statistics extension and of its ``nv_inference_*`
 - ``success`` counts requests whose final response carried data or the plain final flag, ``fail`` every other ending;
 - ``inference_count`` adds batch sizes of successes, ``execution_count`` adds executed batches;
 - the spans of a merged batch are added in full to each of its requests.
+
+What limits the batches of a batcher is counted besides, which Triton does not do: by hand-over to an instance, so that
+a batch counts also where it fails.
 """
 
 from __future__ import annotations
@@ -87,6 +90,7 @@ class ModelSnapshot:
     responses: tuple[tuple[str, ResponseSnapshot], ...] = ()
     memory_usage: tuple[MemoryUsage, ...] = ()
     failures: Mapping[str, int] = field(default_factory=dict[str, int])
+    batch_limits: Mapping[str, int] = field(default_factory=dict[str, int])
     pending: int = 0
     load_duration_s: float = 0.0
     metric_tags: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -96,7 +100,8 @@ class Totals(NamedTuple):
     """What a dashboard polls of one model version: sums since load.
 
     The nanoseconds are those of successful requests. ``batches`` holds size and executions, ``latency`` upper bound in
-    µs and requests, both ascending. ``last_inference`` is in ms since 1970.
+    µs and requests, both ascending; ``batch_limits`` is empty without a batcher. ``last_inference`` is in ms
+    since 1970.
     """
 
     success: int
@@ -110,6 +115,7 @@ class Totals(NamedTuple):
     infer_ns: int
     output_ns: int
     batches: Sequence[tuple[int, int]]
+    batch_limits: Mapping[str, int]
     latency: latency.Sparse
     load_duration_s: float
     last_inference: int
@@ -177,10 +183,28 @@ class Outcome(enum.Enum):
     CANCEL = "the end of a request that was cancelled"
 
 
+class BatchLimit(enum.Enum):
+    """Why a batch that a batcher hands to an instance is no larger. The words are what users see everywhere."""
+
+    FULL = "full"
+    """It has ``max_batch_size``, or each of the slots of *direct* sequences a request."""
+    PREFERRED = "preferred size"
+    """It goes at once: a preferred size, or more than the largest; ``minimum_slot_utilization`` of *direct*."""
+    DELAY = "delay over"
+    """Nobody came any more while it waited, for an instance or for the ``max_queue_delay_microseconds``."""
+    NO_OTHERS = "no others"
+    """Nothing else was ready to execute, and no delay is configured."""
+    NEXT = "next does not fit"
+    """With the next request it would exceed ``max_batch_size``, or the largest preferred size."""
+    SHAPE = "shape differs"
+    """Those that wait cannot share a batch with it: their shapes differ, or which of the optional inputs they have."""
+
+
 class ModelStatistics:
     """The counters of one model version. Written on the serving loop only, read anywhere."""
 
     __slots__ = (
+        "_batch_limits",
         "_batches",
         "_failures",
         "_infer_ns",
@@ -216,6 +240,7 @@ class ModelStatistics:
         self._queue_ns = self._input_ns = self._infer_ns = self._output_ns = 0
         self._failures = dict.fromkeys((reason.value for reason in FailureReason), 0)
         self._batches: dict[int, _BatchSpans] = {}
+        self._batch_limits: dict[str, int] = {}
         self._responses: list[_ResponseSpans] = []
         self._latency: defaultdict[int, int] = defaultdict(int)
 
@@ -249,6 +274,14 @@ class ModelStatistics:
         spans.output_ns += output_ns
         self.execution_count += 1
         self.last_inference = time.time_ns() // 1_000_000
+
+    def has_batcher(self) -> None:
+        """From now on there is a batcher: what limits its batches is counted, from 0."""
+        self._batch_limits = {limit.value: 0 for limit in BatchLimit}
+
+    def record_limit(self, limit: BatchLimit) -> None:
+        """The batcher, of which ``has_batcher`` told, hands a batch over that this kept from being larger."""
+        self._batch_limits[limit.value] += 1
 
     def record_response(self, index: int, total_ns: int, outcome: Outcome, output_ns: int = 0) -> None:
         """The ``index``-th response of a decoupled request was sent, ``total_ns`` after the one before it.
@@ -297,6 +330,7 @@ class ModelStatistics:
             infer_ns=self._infer_ns,
             output_ns=self._output_ns,
             batches=batches,
+            batch_limits=self._batch_limits.copy(),
             latency=latency.sparse(self._latency.copy()),
             load_duration_s=self.load_duration_s,
             last_inference=self.last_inference,
@@ -321,6 +355,7 @@ class ModelStatistics:
             responses=tuple((str(index), spans.freeze()) for index, spans in enumerate(tuple(self._responses))),
             memory_usage=self.memory_usage,
             failures=self._failures.copy(),
+            batch_limits=self._batch_limits.copy(),
             pending=self.pending,
             load_duration_s=self.load_duration_s,
             metric_tags=self.metric_tags,

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ..lifecycle.states import IndexEntry
     from ..scheduling.pool import InstancePicture
 
-NOTHING: Final = Totals(0, {}, 0, 0, 0, 0, 0, 0, 0, 0, (), (), 0.0, 0)
+NOTHING: Final = Totals(0, {}, 0, 0, 0, 0, 0, 0, 0, 0, (), {}, (), 0.0, 0)
 """What a version has counted that is not loaded."""
 
 
@@ -123,6 +123,7 @@ def model_row(entry: IndexEntry, config: ModelConfig | None = None, totals: Tota
         },
         "latency": totals.latency,
         "batches": totals.batches,
+        "batch_limits": totals.batch_limits,
         "load_duration_s": totals.load_duration_s,
         "last_inference_ms": totals.last_inference,
     }

@@ -4,6 +4,8 @@ The rules are those of Triton's dynamic batcher (``preferred_batch_size``, ``max
 that has a preferred size goes at once, one that the next request does not fit into goes at once, any other waits until
 its oldest request has waited for the delay, and then takes what there is up to ``max_batch_size``.
 
+What is handed out says why it is no larger, for whoever wonders at small batches.
+
 One thing differs. Requests of another shape cannot share a batch; with Triton they end it. Here they begin one of
 their own beside it, so that requests of mixed shapes meet their like, and only cut short what remains of the wait
 (MIXED_SHARE).
@@ -13,6 +15,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, TypeVar
+
+from ..observe.statistics import BatchLimit
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
@@ -42,13 +46,25 @@ class BatchPolicy:
         """The largest preferred size; ``max_rows`` where none is given."""
         return max(self.preferred, default=self.max_rows)
 
+    def limit_alone(self, rows: int) -> BatchLimit:
+        """What limits a batch of one request that does not wait while nothing else does."""
+        if rows >= self.max_rows:
+            return BatchLimit.FULL
+        if self.preferred and (rows in self.preferred or rows >= self.largest_preferred):
+            return BatchLimit.PREFERRED
+        return BatchLimit.NO_OTHERS
+
 
 @dataclass(frozen=True, slots=True)
 class Verdict(Generic[T]):
-    """What is to happen: ``batch`` executes now, or, where it is empty, there is something to decide at ``wake_at``."""
+    """What is to happen: ``batch`` executes now, or, where it is empty, there is something to decide at ``wake_at``.
+
+    ``limit`` is why the batch is no larger, and says nothing of an empty one.
+    """
 
     batch: Sequence[T] = ()
     wake_at: int | None = None
+    limit: BatchLimit = BatchLimit.NO_OTHERS
 
 
 class Formation(Generic[T]):
@@ -72,11 +88,12 @@ class Formation(Generic[T]):
         group = self._groups.get(key)
         if group is None:
             if self._groups and self._policy.in_order:
-                self._first.full = self.closed = True
+                self._first.ended = self._first.ended or BatchLimit.SHAPE
+                self.closed = True
                 return
             group = self._groups[key] = _Group(self._policy)
         group.offer(item, rows, arrived)
-        if group.full and group is self._first:
+        if group.ended and group is self._first:
             self.closed = True
 
     def decide(self, now: int) -> Verdict[T]:
@@ -85,12 +102,14 @@ class Formation(Generic[T]):
         Where one batch is due the oldest goes, also if that could still wait: it would be overtaken.
         """
         delay = self._policy.delay_ns
-        patience = delay // MIXED_SHARE if len(self._groups) > 1 else delay
+        mixed = len(self._groups) > 1
+        patience = delay // MIXED_SHARE if mixed else delay
         wake_at: int | None = None
         for group in self._groups.values():
             if group.due(now, delay, patience):
                 first = self._first
-                return Verdict(first.items[: first.due(now, delay, patience) or None])
+                count = first.due(now, delay, patience) or len(first.items)
+                return Verdict(first.items[:count], limit=first.limit(now, delay, mixed=mixed))
             moment = group.oldest + patience
             wake_at = moment if wake_at is None else min(wake_at, moment)
         return Verdict(wake_at=wake_at)
@@ -103,42 +122,62 @@ class Formation(Generic[T]):
 class _Group(Generic[T]):
     """Requests that may share a batch, as many as fit."""
 
-    __slots__ = ("_largest", "_marked", "_policy", "full", "items", "oldest", "rows")
+    __slots__ = ("_largest", "_mark", "_marked", "_policy", "ended", "items", "oldest", "rows")
 
     def __init__(self, policy: BatchPolicy) -> None:
         self.items: list[T] = []
         self.rows = 0
         self.oldest = 0
-        self.full = False
+        self.ended: BatchLimit | None = None
+        """Why nothing more is taken in; None while something is."""
         self._policy = policy
         self._largest = policy.largest_preferred
         self._marked = 0
         """How many of the items make the best size so far that need not wait."""
+        self._mark = BatchLimit.PREFERRED
+        """Why those need not."""
 
     def offer(self, item: T, rows: int, arrived: int) -> None:
         """Take a request in, unless one before it did not fit."""
-        if self.full:
+        if self.ended:
             return
         if self.items:
             total = self.rows + rows
             if total > self._largest and not self._marked:
-                self._marked = len(self.items)
+                self._marked, self._mark = len(self.items), BatchLimit.NEXT
             if total > self._policy.max_rows:
-                self.full = True
+                self.ended = BatchLimit.NEXT
                 return
         self.oldest = min(self.oldest, arrived) if self.items else arrived
         self.items.append(item)
         self.rows += rows
         if self.rows in self._policy.preferred:
-            self._marked = len(self.items)
-        self.full = self.rows >= self._policy.max_rows
+            self._marked, self._mark = len(self.items), BatchLimit.PREFERRED
+        if self.rows >= self._policy.max_rows:
+            self.ended = BatchLimit.FULL
 
     def due(self, now: int, delay: int, patience: int) -> int:
         """How many of the items go now, 0 for none yet."""
-        age = now - self.oldest
-        late = 0 < delay <= age
-        if self._marked and not late:
+        if self._marked and not self._late(now, delay):
             return self._marked
-        if self.full or self.rows >= self._largest or age >= patience:
+        if self.ended or self.rows >= self._largest or now - self.oldest >= patience:
             return len(self.items)
         return 0
+
+    def limit(self, now: int, delay: int, *, mixed: bool) -> BatchLimit:
+        """Why what goes now is no larger; ``mixed`` while others wait that cannot share its batch."""
+        late = self._late(now, delay)
+        if self._marked and not late:
+            whole = self.ended is BatchLimit.FULL and self._marked == len(self.items)
+            return BatchLimit.FULL if whole else self._mark
+        if self.ended:
+            return self.ended
+        if not late and self.rows >= self._largest:
+            return BatchLimit.PREFERRED
+        if mixed:
+            return BatchLimit.SHAPE
+        return BatchLimit.DELAY if late else BatchLimit.NO_OTHERS
+
+    def _late(self, now: int, delay: int) -> bool:
+        """Whether the oldest has waited for the whole delay: preferred sizes count no more."""
+        return 0 < delay <= now - self.oldest

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from ...backends.api.request import InferenceRequest
     from ...backends.api.response import InferenceResponse
     from ..observe.statistics import ModelStatistics
+    from .batch_policy import Verdict
     from .pool import InstanceSlot, PoolOptions
     from .ticket import Ticket
 
@@ -56,6 +57,7 @@ class DynamicScheduler(Scheduler):
         clock: Callable[[], int] = monotonic_ns,
     ) -> None:
         super().__init__(instances, statistics, loop, options, decoupled=config.decoupled)
+        statistics.has_batcher()
         self._policy = batch_policy(config)
         self._key = batch_key(config)
         self._queue: RequestQueue[Ticket] = RequestQueue(queue_settings(config))
@@ -78,6 +80,7 @@ class DynamicScheduler(Scheduler):
         if idle and not queue and not self._hold and not self._policy.delay_ns and not request.timeout_us:
             # PERF: what nothing is waited for with goes to an idle instance without passing through the queue.
             slot = idle.pop()
+            self._statistics.record_limit(self._policy.limit_alone(request.batch_size))
             if not self._hand_over(slot, (ticket,), request.batch_size):
                 self.instances.release(slot)
             return ticket
@@ -143,7 +146,7 @@ class DynamicScheduler(Scheduler):
                 wake_at = verdict.wake_at
                 break
             slot = idle.pop()
-            self._dispatch(slot, verdict.batch)
+            self._dispatch(slot, verdict)
             self.instances.stand_by(slot)
         self._arm(wake_at)
         self._hand_over_early()
@@ -160,7 +163,7 @@ class DynamicScheduler(Scheduler):
         if forming is None:
             forming = self._forming = self._form()
         if forming.closed:
-            self._dispatch(slot, forming.decide(self._clock()).batch)
+            self._dispatch(slot, forming.decide(self._clock()))
 
     def _expire(self) -> None:
         """Answer the requests whose time is up; those that are served all the same have a new place."""
@@ -189,10 +192,11 @@ class DynamicScheduler(Scheduler):
             request = ticket.request
             forming.offer(ticket, request.batch_size, self._key(request), ticket.queue_start)
 
-    def _dispatch(self, slot: InstanceSlot, tickets: Sequence[Ticket]) -> None:
-        """Have an instance execute requests of the queue, or keep them until it is done with what it has."""
+    def _dispatch(self, slot: InstanceSlot, verdict: Verdict[Ticket]) -> None:
+        """Have an instance execute a batch of the queue, or keep it until it is done with what it has."""
         self._forming = None
-        rows = 0
+        self._statistics.record_limit(verdict.limit)
+        tickets, rows = verdict.batch, 0
         for ticket in tickets:
             self._queue.remove(ticket)
             rows += ticket.request.batch_size

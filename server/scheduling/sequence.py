@@ -65,6 +65,7 @@ class SequenceScheduler(Scheduler):
         clock: Callable[[], int] = monotonic_ns,
     ) -> None:
         super().__init__(instances, statistics, loop, options, decoupled=config.decoupled)
+        statistics.has_batcher()
         self._facts = options.facts
         self._settings = settings = sequence_settings(config)
         self._ids = SequenceIds(config, iterative=settings.iterative)
@@ -223,6 +224,7 @@ class SequenceScheduler(Scheduler):
             if not verdict.batch:
                 return verdict.wake_at
             idle.remove(slot)
+            self._statistics.record_limit(verdict.limit)
             items = [None if sequence is None else self._slots.take(sequence) for sequence in verdict.batch]
             tickets = [ticket for ticket in items if ticket is not None]
             self._statistics.pending -= len(tickets)

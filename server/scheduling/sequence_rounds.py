@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeVar
 
+from ..observe.statistics import BatchLimit
 from .batch_policy import Formation, Verdict
 from .batch_settings import batch_key
 
@@ -52,14 +53,21 @@ def direct_round(
     :param key: equal for sequences whose next requests may share a batch. Those that cannot share one with the lowest
         row are left out, for the next batch.
     """
+    limit = BatchLimit.NO_OTHERS
     if settings.delay_ns and settings.utilization:
         due = min(sequence.since for sequence in ready) + settings.delay_ns
-        if now < due and len(ready) < settings.utilization * settings.slots:
+        enough = len(ready) >= settings.utilization * settings.slots
+        if now < due and not enough:
             return Verdict(wake_at=due)
+        limit = BatchLimit.PREFERRED if enough else BatchLimit.DELAY
     rows = {sequence.slot.row: sequence for sequence in ready if sequence.slot is not None}
     reference = key(rows[min(rows)])
     alike = {row: sequence for row, sequence in rows.items() if key(sequence) == reference}
-    return Verdict([alike.get(row) for row in range(max(alike) + 1)])
+    if len(alike) < len(rows):
+        limit = BatchLimit.SHAPE
+    elif len(alike) == settings.slots:
+        limit = BatchLimit.FULL
+    return Verdict([alike.get(row) for row in range(max(alike) + 1)], limit=limit)
 
 
 def oldest_round(
@@ -75,4 +83,4 @@ def oldest_round(
         if forming.closed:
             break
     verdict = forming.decide(now)
-    return Verdict(verdict.batch, verdict.wake_at)
+    return Verdict(verdict.batch, verdict.wake_at, verdict.limit)

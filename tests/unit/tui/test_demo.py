@@ -202,6 +202,16 @@ def test_counters_never_go_back(seconds: float, more: float, traffic: Traffic) -
     assert traffic.durations(seconds)["request"].ns <= traffic.durations(later)["request"].ns
 
 
+@given(st.floats(0, 1e6), st.floats(0, 100), st.sampled_from([model.traffic for model in MODELS]))
+def test_every_batch_of_a_model_that_batches_has_a_reason_that_it_keeps(
+    seconds: float, more: float, traffic: Traffic
+) -> None:
+    limits, later = traffic.batch_limits(seconds), traffic.batch_limits(seconds + more)
+    executions = sum(count for _, count in traffic.batches(seconds))
+    assert sum(limits.values()) == (executions if traffic.largest_batch > 1 else 0)
+    assert all(count <= later[reason] for reason, count in limits.items())
+
+
 @given(st.floats(0, 1e6), st.sampled_from([model.traffic for model in MODELS]))
 def test_latencies_are_ascending_and_no_more_than_the_requests(seconds: float, traffic: Traffic) -> None:
     buckets = traffic.latency(seconds)

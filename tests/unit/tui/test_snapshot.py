@@ -41,6 +41,7 @@ DOCUMENT: dict[str, Any] = {
             "durations": {"request": {"count": 3, "ns": 900, "mean": 300}},
             "latency": [[100, 2], [200.5, 1]],
             "batches": [[1, 3]],
+            "batch_limits": {"full": 1, "shape differs": 3, "no others": 0},
         },
         {"name": "never"},
     ],
@@ -87,6 +88,13 @@ def test_a_picture_survives_the_way_through_json() -> None:
 def test_failures_of_all_reasons_and_memory_of_all_workers_are_summed() -> None:
     row = parse_overview(DOCUMENT).models[0]
     assert (row.failed, row.memory_bytes) == (3, 100)
+
+
+def test_what_limits_batches_is_told_in_shares_the_most_frequent_first() -> None:
+    overview = parse_overview(DOCUMENT)
+    assert overview.models[0].limit_shares == [("shape differs", 0.75), ("full", 0.25)]
+    assert overview.models[1].limit_shares == []
+    assert ModelSnapshot("m", batch_limits={"full": 0}).limit_shares == []
 
 
 def test_a_version_is_found_by_name_and_number() -> None:

@@ -134,6 +134,17 @@ def test_percentiles_stand_beside_the_means_where_the_server_counts_by_latency(
     assert capsys.readouterr().out.splitlines()[1].split()[-3:] == ["3000", "100", "5000"]
 
 
+def test_what_mostly_limits_batches_stands_last_where_there_is_a_batcher(
+    door: Door, capsys: pytest.CaptureFixture[str]
+) -> None:
+    limits = {"full": 1, "shape differs": 3, "no others": 0}
+    door.overview = {"models": [{"name": "a", "version": "1", "batch_limits": limits}]}
+    model.stats()
+    head, row = capsys.readouterr().out.splitlines()
+    assert head.endswith("  LIMITED BY")
+    assert row.endswith("  shape differs 75 %")
+
+
 def test_one_models_statistics_are_asked_for_by_its_path(door: Door, capsys: pytest.CaptureFixture[str]) -> None:
     door.documents = {"/v2/models/a/versions/2/stats": DOCUMENTS["/v2/models/stats"]}
     model.stats("a", "2", output=Format.NAME)

@@ -2,12 +2,13 @@ from __future__ import annotations
 
 import dataclasses
 
+import pytest
 from prometheus_client.core import CounterMetricFamily
 from prometheus_client.parser import text_string_to_metric_families
 
 from infer.server.observe.gpu import GpuReading
 from infer.server.observe.host import HostProbe
-from infer.server.observe.metrics import InstanceMemory, ServerMetrics
+from infer.server.observe.metrics import SERVER_FAMILIES, InstanceMemory, ServerMetrics
 from infer.server.observe.statistics import Duration, ModelSnapshot
 
 BUSY = ModelSnapshot(
@@ -85,6 +86,27 @@ def test_the_memory_of_every_worker_is_a_gauge_with_model_version_and_instance()
     assert "# TYPE infer_instance_memory_bytes gauge" in text
     assert 'infer_instance_memory_bytes{instance="m_0_1",model="m",version="1"} 2000' in text
     assert "infer_instance_memory_bytes" not in ServerMetrics(tuple).text()
+
+
+def test_batches_are_counted_by_what_limited_them_where_there_is_a_batcher() -> None:
+    batched = ModelSnapshot("b", "1", batch_limits={"full": 0, "shape differs": 3})
+    text = ServerMetrics(lambda: (BUSY, batched)).text()
+    assert samples("\n".join(line for line in text.splitlines() if line.startswith("infer_"))) == {
+        'infer_batches_total{model="b",reason="full",version="1"}': 0,
+        'infer_batches_total{model="b",reason="shape differs",version="1"}': 3,
+    }
+    assert "# TYPE infer_batches_total counter" in text
+    parsed = {family.name: family for family in text_string_to_metric_families(text)}
+    assert parsed["infer_batches"].samples[1].labels == {"model": "b", "version": "1", "reason": "shape differs"}
+
+
+def test_a_server_without_a_batcher_has_tritons_families_only() -> None:
+    assert "infer_batches" not in ServerMetrics(lambda: (BUSY,)).text()
+
+
+@pytest.mark.parametrize("name", ["infer_batches_total", "infer_instance_memory_bytes", "infer_refused_requests_total"])
+def test_families_of_our_own_are_not_for_models_to_take(name: str) -> None:
+    assert name in SERVER_FAMILIES
 
 
 def test_a_metric_tag_becomes_a_label_with_an_underscore_and_is_escaped() -> None:

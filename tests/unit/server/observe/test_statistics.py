@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from infer.backends.api.errors import FailureReason
-from infer.server.observe.statistics import MAX_RESPONSES, Duration, ModelStatistics, Outcome, ResponseSnapshot
+from infer.server.observe.statistics import (
+    MAX_RESPONSES,
+    BatchLimit,
+    Duration,
+    ModelStatistics,
+    Outcome,
+    ResponseSnapshot,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -45,6 +52,25 @@ def test_executions_are_kept_apart_by_batch_size_in_order() -> None:
         (8, Duration(2, 4)),
     ]
     assert picture.last_inference > 1_600_000_000_000
+
+
+def test_without_a_batcher_nothing_is_said_of_what_limits_batches() -> None:
+    statistics = ModelStatistics("m", 1)
+    assert (statistics.snapshot().batch_limits, statistics.totals().batch_limits) == ({}, {})
+
+
+def test_what_limits_the_batches_of_a_batcher_is_counted_from_nothing() -> None:
+    statistics = ModelStatistics("m", 1)
+    statistics.has_batcher()
+    before = statistics.snapshot().batch_limits
+    assert before == dict.fromkeys(
+        ("full", "preferred size", "delay over", "no others", "next does not fit", "shape differs"), 0
+    )
+    for limit in (BatchLimit.SHAPE, BatchLimit.FULL, BatchLimit.SHAPE):
+        statistics.record_limit(limit)
+    assert statistics.totals().batch_limits == statistics.snapshot().batch_limits
+    assert statistics.totals().batch_limits == {**before, "shape differs": 2, "full": 1}
+    assert sum(before.values()) == 0
 
 
 @pytest.mark.parametrize(

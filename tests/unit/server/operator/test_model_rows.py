@@ -17,7 +17,7 @@ from infer.backends.api.model_config import InstanceKind, ModelConfig
 from infer.server.lifecycle.states import IndexEntry
 from infer.server.observe.latency import bucket, upper_bound_us
 from infer.server.observe.metrics import InstanceMemory
-from infer.server.observe.statistics import ModelStatistics
+from infer.server.observe.statistics import BatchLimit, ModelStatistics
 from infer.server.operator.model_rows import (
     InstanceState,
     ModelRows,
@@ -98,6 +98,7 @@ def test_a_model_that_was_never_loaded_has_a_name_and_zeros() -> None:
         "durations": dict.fromkeys(("request", "queue", "compute_input", "compute_infer", "compute_output"), none),
         "latency": [],
         "batches": [],
+        "batch_limits": {},
         "load_duration_s": 0.0,
         "last_inference_ms": 0,
     }
@@ -112,6 +113,8 @@ def test_a_row_has_what_was_counted(served: Served) -> None:
     served.count()
     served.statistics.record_batch(2, input_ns=1, infer_ns=1, output_ns=1)
     served.statistics.record_failure(FailureReason.REJECTED, 5)
+    served.statistics.has_batcher()
+    served.statistics.record_limit(BatchLimit.SHAPE)
     served.statistics.pending = 3
     served.statistics.load_duration_s = 1.5
     served.scheduler.in_flight = 4
@@ -129,6 +132,7 @@ def test_a_row_has_what_was_counted(served: Served) -> None:
     }
     assert row["latency"] == [[upper_bound_us(bucket(9000)), 1]]
     assert row["batches"] == [[2, 1]]
+    assert row["batch_limits"] == {limit.value: int(limit is BatchLimit.SHAPE) for limit in BatchLimit}
     assert row["load_duration_s"] == 1.5
     assert row["last_inference_ms"] > 1_600_000_000_000
 

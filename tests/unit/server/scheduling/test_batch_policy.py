@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from infer.server.observe.statistics import BatchLimit
 from infer.server.scheduling.batch_policy import MIXED_SHARE, BatchPolicy, Formation, Verdict
 
 MS = 1_000_000
@@ -121,6 +122,59 @@ def test_once_the_first_batch_is_complete_nothing_changes_it() -> None:
     assert formation.decide(0).batch == ["a"]
 
 
+MIXED = [Waiting(1, "3"), Waiting(1, "5"), Waiting(1, "3")]
+OLD_MIXED = [Waiting(1, "3", age_ms=30), Waiting(1, "5", age_ms=30)]
+IN_ORDER = BatchPolicy(max_rows=8, preferred=frozenset({8}), delay_ns=DELAY, in_order=True)
+
+
+@pytest.mark.parametrize(
+    ("policy", "queue", "limit"),
+    [
+        pytest.param(DEFAULTS, rows(8), BatchLimit.FULL, id="one as large as the maximum"),
+        pytest.param(DEFAULTS, rows(5, 3, 1), BatchLimit.FULL, id="several that make the maximum"),
+        pytest.param(BatchPolicy(), rows(1, 1), BatchLimit.FULL, id="a model that does not batch"),
+        pytest.param(DEFAULTS, [*rows(5, 3), *MIXED], BatchLimit.FULL, id="the maximum, whatever else waits"),
+        pytest.param(PREFER, rows(2), BatchLimit.PREFERRED, id="a preferred size"),
+        pytest.param(PREFER, rows(1, 1, 1), BatchLimit.PREFERRED, id="a preferred size and one left behind"),
+        pytest.param(PREFER, rows(7), BatchLimit.PREFERRED, id="more than the largest preferred size"),
+        pytest.param(NO_DELAY, rows(*[1] * 8), BatchLimit.PREFERRED, id="a preferred size though the maximum waits"),
+        pytest.param(PREFER, rows(1, 3, age_ms=100), BatchLimit.DELAY, id="the delay"),
+        pytest.param(PREFER, rows(2, age_ms=100), BatchLimit.DELAY, id="the delay, by chance with a preferred size"),
+        pytest.param(PREFER, rows(3, 4, 1, age_ms=110), BatchLimit.FULL, id="the maximum after the delay"),
+        pytest.param(NO_DELAY, rows(1, 1, 1), BatchLimit.NO_OTHERS, id="the end of the queue"),
+        pytest.param(DEFAULTS, rows(5, 4, 1), BatchLimit.NEXT, id="one that exceeds the maximum"),
+        pytest.param(PREFER, rows(3, 4), BatchLimit.NEXT, id="one that exceeds the largest preferred size"),
+        pytest.param(PREFER, rows(3, 4, 2, age_ms=110), BatchLimit.NEXT, id="one that exceeds it after the delay"),
+        pytest.param(DEFAULTS, MIXED, BatchLimit.SHAPE, id="another shape"),
+        pytest.param(DEFAULTS, MIXED[1:2], BatchLimit.NO_OTHERS, id="the other shape once it is alone"),
+        pytest.param(PREFER, OLD_MIXED, BatchLimit.SHAPE, id="a wait that another shape cut short"),
+        pytest.param(
+            PREFER, [Waiting(1, "3"), *rows(1, 1)], BatchLimit.SHAPE, id="a batch of another shape that is due"
+        ),
+        pytest.param(
+            PREFER, [*rows(1, age_ms=100), Waiting(1, "5")], BatchLimit.SHAPE, id="both the delay and a shape"
+        ),
+        pytest.param(IN_ORDER, MIXED, BatchLimit.SHAPE, id="another shape that ends the batch"),
+        pytest.param(IN_ORDER, rows(1, age_ms=100), BatchLimit.DELAY, id="the delay where the order is kept"),
+        pytest.param(
+            IN_ORDER, [*rows(5, 3), Waiting(1, "5")], BatchLimit.FULL, id="the maximum where the order is kept"
+        ),
+    ],
+)
+def test_a_batch_says_why_it_is_no_larger(policy: BatchPolicy, queue: list[Waiting], limit: BatchLimit) -> None:
+    decided = verdict(policy, queue)
+    assert decided.batch
+    assert decided.limit is limit
+
+
+def test_what_ended_the_first_batch_stays_the_reason_whatever_comes_later() -> None:
+    formation: Formation[str] = Formation(IN_ORDER)
+    formation.offer("a", 5, "3", 0)
+    formation.offer("b", 4, "3", 0)
+    formation.offer("c", 1, "5", 0)
+    assert formation.decide(0).limit is BatchLimit.NEXT
+
+
 POLICIES = st.integers(1, 12).flatmap(
     lambda most: st.builds(
         BatchPolicy,
@@ -149,6 +203,36 @@ def test_a_batch_is_never_too_large_never_mixed_and_never_overtakes_its_like(
     if batch:
         alike = [each for each in queue if each.shape == batch[0].shape]
         assert alike[: len(batch)] == batch
+
+
+@given(POLICIES, QUEUES)
+def test_the_reason_for_a_batch_is_true(policy: BatchPolicy, queue: list[Waiting]) -> None:
+    queue = fitting(policy, queue)
+    decided = verdict(policy, queue)
+    if not decided.batch:
+        return
+    batch = list(decided.batch)
+    size = sum(each.rows for each in batch)
+    alike = [each for each in queue if each.shape == batch[0].shape]
+    left = alike[len(batch) :]
+    true = {
+        BatchLimit.FULL: size == policy.max_rows,
+        BatchLimit.PREFERRED: size in policy.preferred or size > policy.largest_preferred,
+        BatchLimit.NEXT: bool(left) and size + left[0].rows > policy.largest_preferred,
+        BatchLimit.SHAPE: len(alike) < len(queue),
+        BatchLimit.DELAY: batch == queue and max(each.age_ms for each in batch) * MS >= policy.delay_ns > 0,
+        BatchLimit.NO_OTHERS: batch == queue and not policy.delay_ns,
+    }
+    assert true[decided.limit], (decided, queue)
+    assert (decided.limit is BatchLimit.FULL) == true[BatchLimit.FULL]
+
+
+@given(POLICIES, st.integers(1, 12))
+def test_a_request_that_goes_without_the_queue_has_the_reason_that_the_queue_would_give(
+    policy: BatchPolicy, size: int
+) -> None:
+    policy, size = replace(policy, delay_ns=0), min(size, policy.max_rows)
+    assert policy.limit_alone(size) is verdict(policy, rows(size)).limit
 
 
 @given(POLICIES, QUEUES)

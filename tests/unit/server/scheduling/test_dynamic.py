@@ -112,6 +112,49 @@ async def test_requests_of_mixed_shapes_execute_with_their_like(make_bench: Make
     assert batches == [["busy"], ["a", "c"], ["b", "d"]]
 
 
+def limits(bench: Bench) -> dict[str, int]:
+    """What kept batches from being larger, as often as it did."""
+    return {limit: count for limit, count in bench.statistics.snapshot().batch_limits.items() if count}
+
+
+async def test_every_batch_is_counted_by_what_limits_it_also_one_that_skips_the_queue(make_bench: MakeBench) -> None:
+    bench = make_bench(batching={}, inputs=FREE_INPUT, max_batch_size=2)
+    for name, size in (("skips", 1), ("a", 3), ("b", 5), ("c", 3), ("d", 7)):
+        bench.submit(name, inputs=shaped(size))
+    batches: list[list[str]] = []
+    for _ in range(4):
+        batches.append(bench.executing())
+        bench.instances[0].finish()
+    assert batches == [["skips"], ["a", "c"], ["b"], ["d"]]
+    assert limits(bench) == {"no others": 2, "full": 1, "shape differs": 1}
+    bench.submit("whole", 2, inputs=shaped(1))
+    assert limits(bench) == {"no others": 2, "full": 2, "shape differs": 1}
+
+
+async def test_a_batch_that_waited_is_counted_with_the_delay_and_one_that_is_ended_with_its_end(
+    make_bench: MakeBench,
+) -> None:
+    bench = make_bench(batching={"max_queue_delay_microseconds": 2000, "preserve_ordering": True}, inputs=FREE_INPUT)
+    assert bench.statistics.snapshot().batch_limits["delay over"] == 0
+    bench.submit("a", inputs=shaped(3))
+    await bench.until(lambda: bool(bench.executing()))
+    assert limits(bench) == {"delay over": 1}
+    bench.submit("b", inputs=shaped(3))
+    bench.submit("c", inputs=shaped(5))
+    bench.instances[0].finish()
+    assert limits(bench) == {"delay over": 1, "shape differs": 1}
+
+
+async def test_a_batch_that_is_handed_over_early_is_counted_once(make_bench: MakeBench) -> None:
+    bench = make_bench(batching={}, depth=2, max_batch_size=2)
+    for name in "abc":
+        bench.submit(name)
+    assert limits(bench) == {"no others": 1, "full": 1}
+    bench.instances[0].finish()
+    bench.instances[0].finish()
+    assert limits(bench) == {"no others": 1, "full": 1}
+
+
 async def test_the_hold_keeps_everything_back_until_so_many_requests_wait_and_is_over_then(
     make_bench: MakeBench,
 ) -> None:

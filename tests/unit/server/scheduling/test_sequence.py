@@ -77,6 +77,18 @@ async def test_sequences_execute_together_and_stay_on_their_instance(make_bench:
     assert [bench.executing(mine), bench.executing(other)] == [["a1", "c1"], ["b1", "d1"]]
 
 
+@pytest.mark.parametrize("strategy", [{}, {"oldest": {"max_candidate_sequences": 4}}])
+async def test_every_batch_is_counted_by_what_limits_it(make_bench: MakeBench, strategy: dict[str, Any]) -> None:
+    bench = make_bench(sequences=sequences(**strategy), max_batch_size=2)
+    assert set(bench.statistics.snapshot().batch_limits.values()) == {0}
+    for name in ("a0", "a1", "b0"):
+        bench.submit(name, sequence=name[0], flags=START if name.endswith("0") else 0)
+    bench.instances[0].finish()
+    assert sorted(bench.executing()) == ["a1", "b0"]
+    found = bench.statistics.snapshot().batch_limits
+    assert {limit: count for limit, count in found.items() if count} == {"no others": 1, "full": 1}
+
+
 async def test_a_sequence_without_a_slot_waits_until_one_ends(bench: Bench) -> None:
     bench.submit("a0", sequence=1, flags=START)
     bench.submit("b0", sequence=2, flags=START)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from infer.server.observe.statistics import BatchLimit
 from infer.server.scheduling.batch_policy import BatchPolicy
 from infer.server.scheduling.sequence_rounds import direct_round, oldest_round
 from infer.server.scheduling.sequence_settings import SequenceSettings
@@ -27,6 +28,10 @@ def sequence(row: int, item: str = "x", since: int = 0) -> SequenceState[str]:
 def kind(ready: SequenceState[str]) -> Hashable:
     """What may share a batch: requests of one letter."""
     return ready.waiting[0]
+
+
+def limit(ready: Ready, settings: SequenceSettings, now: int = 0) -> BatchLimit:
+    return direct_round(ready, kind, settings, now).limit
 
 
 def rows(ready: Ready, settings: SequenceSettings, now: int = 0) -> list[int | None]:
@@ -76,6 +81,26 @@ def test_without_a_delay_no_batch_waits() -> None:
     assert rows([sequence(0)], SequenceSettings(slots=4, utilization=1.0)) == [0]
 
 
+@pytest.mark.parametrize(
+    ("ready", "expected"),
+    [
+        ([(0, "x"), (1, "x")], BatchLimit.NO_OTHERS),
+        ([(0, "x"), (1, "x"), (2, "x"), (3, "x")], BatchLimit.FULL),
+        ([(0, "x"), (1, "y"), (2, "x"), (3, "x")], BatchLimit.SHAPE),
+    ],
+)
+def test_a_direct_batch_says_why_it_is_no_larger(ready: list[tuple[int, str]], expected: BatchLimit) -> None:
+    assert limit([sequence(row, item) for row, item in ready], SequenceSettings(slots=4)) is expected
+
+
+def test_a_direct_batch_that_waited_says_what_for() -> None:
+    settings = SequenceSettings(slots=4, delay_ns=100, utilization=0.5)
+    assert limit([sequence(0), sequence(1)], settings) is BatchLimit.PREFERRED
+    assert limit([sequence(0)], settings, 100) is BatchLimit.DELAY
+    assert limit([sequence(0), sequence(1, "y")], settings, 100) is BatchLimit.SHAPE
+    assert limit([sequence(row) for row in range(4)], settings, 100) is BatchLimit.FULL
+
+
 def oldest(ready: Ready, policy: BatchPolicy, now: int = 0) -> tuple[list[Hashable], int | None]:
     verdict = oldest_round(ready, kind, policy, now)
     return [each.key for each in verdict.batch if each is not None], verdict.wake_at
@@ -97,3 +122,10 @@ def test_the_oldest_requests_wait_for_a_preferred_size_or_for_the_delay() -> Non
 def test_the_oldest_requests_go_with_their_like() -> None:
     ready = [sequence(0, "x"), sequence(1, "y"), sequence(2, "x")]
     assert oldest(ready, BatchPolicy(max_rows=4)) == (["0", "2"], None)
+
+
+def test_the_reason_for_a_batch_of_the_oldest_is_that_of_the_dynamic_batcher() -> None:
+    ready = [sequence(0, "x"), sequence(1, "y"), sequence(2, "x")]
+    assert oldest_round(ready, kind, BatchPolicy(max_rows=4), 0).limit is BatchLimit.SHAPE
+    assert oldest_round(ready[1:2], kind, BatchPolicy(max_rows=4), 0).limit is BatchLimit.NO_OTHERS
+    assert oldest_round([sequence(0), sequence(1)], kind, BatchPolicy(max_rows=2), 0).limit is BatchLimit.FULL
