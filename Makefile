@@ -19,6 +19,8 @@ LOCK ?= packaging/locks/shipped.txt
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check -qq
 ARGS ?=
+# Tests run in two processes, the tests of a file in one of them; ARGS="-n 0" runs them in one.
+PYTEST = $(BIN)/python -m pytest -n 2 --dist loadfile
 
 # onnxruntime and onnxruntime-gpu own the same module, so one of them is chosen here.
 EXTRA := $(if $(shell command -v nvidia-smi >/dev/null 2>&1 && nvidia-smi -L 2>/dev/null | grep GPU),gpu,cpu)
@@ -35,10 +37,10 @@ up: $(VENV)/.installed
 	$(BIN)/infer up --model-repository model_repository $(ARGS)
 
 test: $(VENV)/.installed-dev
-	$(BIN)/python -m pytest -m "not slow" $(ARGS)
+	$(PYTEST) -m "not slow" $(ARGS)
 
 test-slow: $(VENV)/.installed-dev
-	$(BIN)/python -m pytest -m slow $(ARGS)
+	$(PYTEST) -m slow $(ARGS)
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .

@@ -15,6 +15,7 @@ import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+import hypothesis
 import psutil
 import pytest
 
@@ -27,6 +28,29 @@ START_LIMIT_S = 60
 STOP_LIMIT_S = 30
 CONTROL_KEY = "the-key-of-the-tests"
 """The key of every server that the tests start as a process; the commands that they run have it too."""
+COUNTS = "counts"
+"""The name of a property whose value is told below the results: ``record_property(COUNTS, "…")``."""
+
+# A machine that does something else besides makes an example slow, not wrong.
+hypothesis.settings.register_profile("untimed", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
+hypothesis.settings.load_profile("untimed")
+
+
+def pytest_collection_finish() -> None:
+    """Leave modules and collected tests, which outlive every test, out of the garbage collector's rounds.
+
+    PERF: hundreds of tests ask for a full round, and each would look at a million objects that are never garbage.
+    """
+    gc.collect()
+    gc.freeze()
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Tell what tests have counted; here and not while they run, as they may run in a process without a terminal."""
+    for report in (each for reports in terminalreporter.stats.values() for each in reports):
+        for name, text in getattr(report, "user_properties", ()):
+            if name == COUNTS and report.when == "call":
+                terminalreporter.write_line(text)
 
 
 def _left_open() -> list[str]:

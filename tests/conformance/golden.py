@@ -15,8 +15,6 @@ from infer.app.wiring import build
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    import pytest
-
     from infer.app.wiring import RunningServer
 
 GOLDEN = Path(__file__).parents[1] / "payloads" / "golden"
@@ -60,7 +58,7 @@ def recorded_repository(folder: Path, **settings: Any) -> Iterator[RunningServer
     server.stop()
 
 
-def check(door: str, differences: Callable[[Row], list[str]], capsys: pytest.CaptureFixture[str]) -> None:
+def check(door: str, differences: Callable[[Row], list[str]], record_property: Callable[[str, object], None]) -> None:
     """Replay every row: it is equal, or listed with its reason and really different.
 
     ``differences`` sends a row and says what its answer has otherwise than the recording.
@@ -79,9 +77,8 @@ def check(door: str, differences: Callable[[Row], list[str]], capsys: pytest.Cap
                 stale.append(name)
         elif name not in different and name not in missing:
             unexpected.append(f"{name}: {'; '.join(found)}")
-    with capsys.disabled():
-        counts = f"{equal} equal, {len(different)} knowingly different, {len(missing)} not yet served"
-        print(f"\ngolden {door} rows: {len(recorded)} replayed, {counts}")  # noqa: T201  the counts are what these tests are read for
+    counts = f"{equal} equal, {len(different)} knowingly different, {len(missing)} not yet served"
+    record_property("counts", f"golden {door} rows: {len(recorded)} replayed, {counts}")
     assert not unexpected, "\n".join(unexpected)
     assert stale == [], "listed as different, but equal by now"
     assert set(different) | set(missing) <= {row["name"] for row in recorded}

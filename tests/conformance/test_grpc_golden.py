@@ -19,7 +19,7 @@ from infer.server.grpc.messages import SERVICE, message
 from infer.tests.conformance.golden import Row, check, recorded_repository
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from infer.app.wiring import RunningServer
 
@@ -114,9 +114,9 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
 
 
 def test_every_recorded_answer_is_equal_or_listed_with_its_reason(
-    server: RunningServer, capsys: pytest.CaptureFixture[str]
+    server: RunningServer, record_property: Callable[[str, object], None]
 ) -> None:
     assert server.grpc_address is not None
     caller = Caller(server.grpc_address)
     with caller.channel:
-        check("grpc", lambda row: differences(row, caller.answer(row)), capsys)
+        check("grpc", lambda row: differences(row, caller.answer(row)), record_property)

@@ -20,7 +20,7 @@ import pytest
 from infer.tests.conformance.golden import Row, check, recorded_repository
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from infer.app.wiring import RunningServer
 
@@ -116,6 +116,6 @@ def send(server: RunningServer, row: Row) -> tuple[int, dict[str, str], bytes]:
 
 
 def test_every_recorded_answer_is_equal_or_listed_with_its_reason(
-    server: RunningServer, capsys: pytest.CaptureFixture[str]
+    server: RunningServer, record_property: Callable[[str, object], None]
 ) -> None:
-    check("http", lambda row: differences(row, *send(server, row)), capsys)
+    check("http", lambda row: differences(row, *send(server, row)), record_property)

@@ -5,6 +5,7 @@ Real worker processes and real sockets; the numbers of calls and bytes are the c
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import random
 import re
@@ -131,11 +132,12 @@ def worker(server: RunningServer, model: str) -> psutil.Process:
 
 
 def shared_memory() -> dict[str, int]:
-    """What lies in /dev/shm, but for a real Triton's, which may run on the same machine."""
+    """What lies in /dev/shm, but for what others on this machine may have: a real Triton, and locks of any pool."""
     found: dict[str, int] = {}
     for path in Path("/dev/shm").iterdir():
-        if not path.name.startswith("triton_python_backend_shm"):
-            found[path.name] = path.stat().st_size
+        if not path.name.startswith(("triton_python_backend_shm", "sem.")):
+            with contextlib.suppress(FileNotFoundError):
+                found[path.name] = path.stat().st_size
     return found
 
 

@@ -331,7 +331,7 @@ class TestCompression:
         assert (answer.status, answer.error) == (501, "Unsupported compression type")
         assert answer.headers["accept-encoding"] == "gzip, deflate"
 
-    @pytest.mark.parametrize("body", [b"", b"garbage", gzip.compress(b'{"inputs":[]}')[:-4]])
+    @pytest.mark.parametrize("body", [b"", b"garbage", gzip.compress(b'{"inputs":[]}', mtime=0)[:-4]])
     def test_a_broken_body_is_refused(self, door: Any, body: bytes) -> None:
         assert door.post(SIMPLE, body, {"Content-Encoding": "gzip"}).status == 400
         door.assert_healthy()
