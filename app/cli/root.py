@@ -35,6 +35,7 @@ COMMANDS = {
     "Set up": {
         "doctor": "Check this machine: ports, limits, memory, GPU, backends, folders, configuration",
         "ctx": "Give servers names, and say which one is meant where no address is given",
+        "env": "Look at the Python environments that were made for models, and remove those that none uses",
         "config": "Show the settings of the commands that talk to a server",
         "version": "Print the version of this command and, where one can be reached, of the server",
     },

@@ -94,11 +94,6 @@ class WorkerProcess:
         self._forks.add(channel)
 
     @property
-    def fork_count(self) -> int:
-        """Forks of the model that have a channel of their own."""
-        return len(self._forks)
-
-    @property
     def last_words(self) -> str:
         """The last lines of its stderr, in one."""
         return " | ".join(self._err.tail)[-_TAIL_BYTES:]

@@ -1,18 +1,26 @@
-"""Streams to a server process, read as slowly as a test likes."""
+"""Servers in this process, and streams to a server process, read as slowly as a test likes."""
 
 from __future__ import annotations
 
+import contextlib
 import queue
 import re
-from typing import TYPE_CHECKING, Any
+import threading
+from typing import TYPE_CHECKING, Any, Protocol
 
 import grpc
 import numpy as np
+import psutil
 import pytest
 from tritonclient.grpc import service_pb2
 
+import infer
+from infer.app.settings import ServerSettings
+from infer.app.wiring import RunningServer, build
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
 METHOD = "/inference.GRPCInferenceService/ModelStreamInfer"
 LIMIT_S = 600
@@ -66,6 +74,57 @@ class Reader:
         self._requests.put(None)
         self._call.cancel()
         self._channel.close()
+
+
+class Serve(Protocol):
+    """Starts a server in this process, both doors on free ports of the loopback; all of its models have to load."""
+
+    def __call__(
+        self,
+        repository: Path,
+        **settings: Any,
+    ) -> contextlib.AbstractContextManager[RunningServer]: ...
+
+
+@pytest.fixture(scope="session")
+def serve() -> Serve:
+    """Servers with doors, each for as long as its ``with`` block."""
+
+    @contextlib.contextmanager
+    def serving(repository: Path, **settings: Any) -> Iterator[RunningServer]:
+        doors = {"http_address": "127.0.0.1", "http_port": 0, "grpc_address": "127.0.0.1", "grpc_port": 0}
+        told: dict[str, Any] = {"model_repository": (repository,), "allow_metrics": False, **doors, **settings}
+        running = build(ServerSettings(**told))
+        assert running.start() == {}
+        try:
+            yield running
+        finally:
+            running.drain(5)
+            running.stop()
+
+    return serving
+
+
+class Embed(Protocol):
+    """Starts `infer.Server`, which has no doors."""
+
+    def __call__(self, repository: Path, **settings: Any) -> contextlib.AbstractContextManager[infer.Server]: ...
+
+
+@pytest.fixture(scope="session")
+def embed() -> Embed:
+    """Servers without doors. With each end the processes that it has started and the threads of its instances."""
+
+    @contextlib.contextmanager
+    def embedding(repository: Path, **settings: Any) -> Iterator[infer.Server]:
+        before, others = psutil.Process().children(recursive=True), set(threading.enumerate())
+        with infer.Server(repository, **settings) as server:
+            yield server
+        assert psutil.Process().children(recursive=True) == before
+        left = set(threading.enumerate()) - others
+        assert [thread.name for thread in left if thread.name.startswith("instance-")] == []
+
+    return embedding
 
 
 @pytest.fixture

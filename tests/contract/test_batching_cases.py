@@ -16,12 +16,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from infer.app.settings import ServerSettings
-from infer.app.wiring import RunningServer, build
-
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
+
+    from infer.app.wiring import RunningServer
+
+    Serve = Any
 
 SLACK = 3
 """What the bounds of the cases are widened by on a busy machine."""
@@ -179,16 +180,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def server(folder: Path) -> Iterator[RunningServer]:
-    running = build(
-        ServerSettings(
-            model_repository=(folder,), http_address="127.0.0.1", http_port=0, metrics_port=0, allow_grpc=False
-        )
-    )
-    assert running.start() == {}
-    yield running
-    running.drain(5)
-    running.stop()
+def server(folder: Path, serve: Serve) -> Iterator[RunningServer]:
+    with serve(folder, allow_metrics=True, metrics_port=0) as running:
+        yield running
 
 
 @pytest.fixture

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
+    Embed = Any
+
 LIMIT_S = 20
 CONFIG = """
 backend: "python"
@@ -28,6 +30,12 @@ output [{ name: "OUT" data_type: TYPE_INT32 dims: [-1] }]
 instance_group [{ kind: KIND_CPU count: 1 }]
 """
 DECOUPLED = "model_transaction_policy { decoupled: true }\n"
+IN_TWO_THREADS = """
+instance_group [{ kind: KIND_CPU count: 1 }]
+parameters { key: "EXECUTION_MODE" value { string_value: "thread" } }
+"""
+"""Adds a group to that of CONFIG, so that there are two instances."""
+IN_BOTH_MODES = pytest.mark.parametrize("mode", ["", IN_TWO_THREADS], ids=["in a process", "in two threads"])
 ALL_VERSIONS = "version_policy { all {} }\n"
 HEADER = """
 import os, pathlib, threading
@@ -169,11 +177,9 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def server(repository: Path) -> Iterator[infer.Server]:
-    before = psutil.Process().children(recursive=True)
-    with infer.Server(repository) as server:
+def server(repository: Path, embed: Embed) -> Iterator[infer.Server]:
+    with embed(repository) as server:
         yield server
-    assert psutil.Process().children(recursive=True) == before
 
 
 @pytest.fixture
@@ -337,8 +343,9 @@ def test_a_request_that_still_waits_when_its_time_is_over_is_never_executed(serv
 # Changes under load
 
 
-def test_a_model_is_loaded_anew_under_load_and_no_request_fails(tmp_path: Path) -> None:
-    add(tmp_path, "m", PLUS_VERSION)
+@IN_BOTH_MODES
+def test_a_model_is_loaded_anew_under_load_and_no_request_fails(tmp_path: Path, mode: str) -> None:
+    add(tmp_path, "m", PLUS_VERSION, mode)
     stop = threading.Event()
     with infer.Server(tmp_path) as server:
 
@@ -352,7 +359,7 @@ def test_a_model_is_loaded_anew_under_load_and_no_request_fails(tmp_path: Path) 
             clients = [pool.submit(client, number) for number in range(3)]
             try:
                 for value in (10, 20, 30):
-                    add(tmp_path, "m", PLUS_VERSION.replace("read(request)", f"{value} + read(request)"))
+                    add(tmp_path, "m", PLUS_VERSION.replace("read(request)", f"{value} + read(request)"), mode)
                     server.load("m")
                     assert server.infer("m", ints(0))["OUT"].tolist() == [value + 1]
             finally:
@@ -361,8 +368,9 @@ def test_a_model_is_loaded_anew_under_load_and_no_request_fails(tmp_path: Path) 
     assert seen <= {1, 11, 21, 31}
 
 
-def test_a_model_is_unloaded_under_load_and_every_request_is_answered_or_refused(tmp_path: Path) -> None:
-    add(tmp_path, "m", PLUS_VERSION)
+@IN_BOTH_MODES
+def test_a_model_is_unloaded_under_load_and_every_request_is_answered_or_refused(tmp_path: Path, mode: str) -> None:
+    add(tmp_path, "m", PLUS_VERSION, mode)
     with infer.Server(tmp_path) as server:
 
         def client(_: int) -> tuple[int, str]:

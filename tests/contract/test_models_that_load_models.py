@@ -14,12 +14,12 @@ import tritonclient.grpc
 import tritonclient.http
 
 import infer
-from infer.app.settings import ServerSettings
-from infer.app.wiring import build
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+    Serve = Any
 
 LIMIT_S = 60
 CONFIG = """
@@ -296,20 +296,9 @@ def repository(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("strict", [True, False])
 def test_every_door_asks_the_model_and_the_server_is_as_ready_as_all_of_them_where_it_is_strict(
-    repository: Path, strict: bool
+    repository: Path, serve: Serve, strict: bool
 ) -> None:
-    settings = ServerSettings(
-        model_repository=(repository,),
-        http_address="127.0.0.1",
-        http_port=0,
-        grpc_address="127.0.0.1",
-        grpc_port=0,
-        allow_metrics=False,
-        strict_readiness=strict,
-    )
-    server = build(settings)
-    assert server.start() == {}
-    try:
+    with serve(repository, strict_readiness=strict) as server:
         assert server.http_address is not None
         assert server.grpc_address is not None
         http, grpc = (":".join(map(str, each)) for each in (server.http_address, server.grpc_address))
@@ -322,9 +311,6 @@ def test_every_door_asks_the_model_and_the_server_is_as_ready_as_all_of_them_whe
         with tritonclient.grpc.InferenceServerClient(grpc) as client:
             answers = [[client.is_model_ready(name) for name in ("yes", "no", "nobody")], client.is_server_ready()]
         assert answers == [[True, False, False], not strict]
-    finally:
-        server.drain(5)
-        server.stop()
 
 
 def test_a_model_that_says_it_is_not_ready_is_called_by_no_other_and_the_error_says_so(repository: Path) -> None:

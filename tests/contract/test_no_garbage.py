@@ -18,8 +18,6 @@ import numpy as np
 import pytest
 
 import infer
-from infer.app.settings import ServerSettings
-from infer.app.wiring import build
 from infer.backends.api.errors import InferError
 from infer.server.grpc.messages import SERVICE, message
 
@@ -28,6 +26,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from infer.app.wiring import RunningServer
+
+    Serve = Any
 
 LIMIT_S = 20
 TENSORS = """
@@ -116,25 +116,13 @@ def write(folder: Path, name: str, config: str, source: str) -> None:
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+def server(tmp_path_factory: pytest.TempPathFactory, serve: Serve) -> Iterator[RunningServer]:
     folder = tmp_path_factory.mktemp("garbage")
     write(folder, "good", PYTHON + ONE, ECHO)
     write(folder, "raising", PYTHON + ONE, RAISING)
     write(folder, "sender", PYTHON + ONE + "model_transaction_policy { decoupled: true }\n", SENDER)
-    running = build(
-        ServerSettings(
-            model_repository=(folder,),
-            http_address="127.0.0.1",
-            http_port=0,
-            grpc_address="127.0.0.1",
-            grpc_port=0,
-            allow_metrics=False,
-        )
-    )
-    assert running.start() == {}
-    yield running
-    running.drain(5)
-    running.stop()
+    with serve(folder) as running:
+        yield running
 
 
 class Clients:

@@ -22,11 +22,12 @@ import tritonclient.grpc as grpcclient
 import tritonclient.http as httpclient
 from tritonclient.utils import InferenceServerException
 
-from infer.app.settings import ServerSettings
-from infer.app.wiring import RunningServer, build
-
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from infer.app.wiring import RunningServer
+
+    Serve = Any
 
 SLACK = 3
 """What the bounds of the cases are widened by on a busy machine."""
@@ -73,26 +74,14 @@ MODELS = {
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+def server(tmp_path_factory: pytest.TempPathFactory, serve: Serve) -> Iterator[RunningServer]:
     repository = tmp_path_factory.mktemp("cases")
     for name, (config, source) in MODELS.items():
         (repository / name / "1").mkdir(parents=True)
         (repository / name / "config.pbtxt").write_text(f'backend: "python"\n{config}{CPU}')
         (repository / name / "1" / "model.py").write_text(START + source)
-    running = build(
-        ServerSettings(
-            model_repository=(repository,),
-            http_address="127.0.0.1",
-            http_port=0,
-            grpc_address="127.0.0.1",
-            grpc_port=0,
-            allow_metrics=False,
-        )
-    )
-    assert running.start() == {}
-    yield running
-    running.drain(5)
-    running.stop()
+    with serve(repository) as running:
+        yield running
 
 
 @pytest.fixture

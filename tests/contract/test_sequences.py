@@ -13,14 +13,13 @@ import tritonclient.grpc as grpcclient
 import tritonclient.http as httpclient
 from tritonclient.utils import InferenceServerException
 
-from infer.app.settings import ServerSettings
-from infer.app.wiring import build
-
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
     from infer.app.wiring import RunningServer
+
+    Serve = Any
 
 LIMIT_S = 20
 START, END = 1, 2
@@ -180,20 +179,14 @@ MODELS = {
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+def server(tmp_path_factory: pytest.TempPathFactory, serve: Serve) -> Iterator[RunningServer]:
     repository: Path = tmp_path_factory.mktemp("models")
     for name, (config, source) in MODELS.items():
         (repository / name / "1").mkdir(parents=True)
         (repository / name / "config.pbtxt").write_text(config)
         (repository / name / "1" / "model.py").write_text(HEADER + source)
-    address = {"http_address": "127.0.0.1", "grpc_address": "127.0.0.1"}
-    running = build(
-        ServerSettings(model_repository=(repository,), http_port=0, grpc_port=0, allow_metrics=False, **address)
-    )
-    assert running.start() == {}
-    yield running
-    running.drain(5)
-    running.stop()
+    with serve(repository) as running:
+        yield running
 
 
 @pytest.fixture(params=["http", "grpc"])

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
+    Embed = Any
+
 LIMIT_S = 20
 CONFIG = """
 backend: "python"
@@ -112,19 +114,16 @@ def eventually(what: str, true: Callable[[], bool]) -> None:
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[infer.Server]:
+def server(tmp_path_factory: pytest.TempPathFactory, embed: Embed) -> Iterator[infer.Server]:
     repository = tmp_path_factory.mktemp("threads")
     write(repository, "double", DOUBLE, count=4)
     write(repository, "repeat", REPEAT, DECOUPLED)
     write(repository, "bls", BLS)
     write(repository, "fail", FAIL)
     before = psutil.Process().children(recursive=True)
-    others = set(threading.enumerate())
-    with infer.Server(repository, auto_complete_config=False) as server:
+    with embed(repository, auto_complete_config=False) as server:
         assert psutil.Process().children(recursive=True) == before, "nothing here needs a process"
         yield server
-    left = set(threading.enumerate()) - others
-    assert [thread.name for thread in left if thread.name.startswith("instance-")] == []
 
 
 def test_a_stream_comes_in_order_and_one_that_is_closed_early_is_ended(server: infer.Server) -> None:
@@ -162,49 +161,6 @@ def test_an_exception_is_told_with_its_line_and_counted(server: infer.Server) ->
         assert "fail/1/model.py(" in str(caught.value)
         assert "infer_" not in str(caught.value)
     assert server.statistics("fail")[0].failures["BACKEND"] >= 2
-
-
-def test_a_model_is_loaded_anew_under_load_and_no_request_fails(tmp_path: Path) -> None:
-    write(tmp_path, "m", DOUBLE, count=2)
-    stop = threading.Event()
-    with infer.Server(tmp_path, auto_complete_config=False) as server:
-
-        def client(_: int) -> set[int]:
-            seen: set[int] = set()
-            while not stop.is_set():
-                seen.add(int(server.infer("m", ints(1))["OUT"][0]))
-            return seen
-
-        with ThreadPoolExecutor(3) as pool:
-            clients = [pool.submit(client, number) for number in range(3)]
-            try:
-                for factor in (3, 4, 5):
-                    write(tmp_path, "m", DOUBLE.replace("* 2", f"* {factor}"), count=2)
-                    server.load("m")
-                    assert server.infer("m", ints(1))["OUT"].tolist() == [factor]
-            finally:
-                stop.set()
-            seen = set().union(*(each.result(LIMIT_S) for each in clients))
-    assert seen <= {2, 3, 4, 5}
-
-
-def test_a_model_is_unloaded_under_load_and_every_request_is_answered_or_refused(tmp_path: Path) -> None:
-    write(tmp_path, "m", DOUBLE, count=2)
-    with infer.Server(tmp_path, auto_complete_config=False) as server:
-
-        def client(_: int) -> str:
-            while True:
-                try:
-                    server.infer("m", ints(0))
-                except infer.InferError as error:
-                    return str(error)
-
-        with ThreadPoolExecutor(4) as pool:
-            clients = [pool.submit(client, number) for number in range(4)]
-            eventually("it is under load", lambda: server.statistics()[0].success.count > 50)
-            server.unload("m")
-            errors = {each.result(LIMIT_S) for each in clients}
-        assert errors == {"Request for unknown model: 'm' has no available versions"}
 
 
 def test_the_stop_answers_a_request_that_its_model_does_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...api.errors import LoadFailed
-from . import archive, cache, requirements
+from . import archive, cache, kept, requirements
 from .commands import Job
 from .environment import Environment, open_folder
 
@@ -69,6 +69,8 @@ class Environments:
         self._superseded: dict[Path, Path] = {}
         """Unpacked folders of archives that have changed since, by their environment's folder."""
         self._unpacked: dict[Path, Path] = {}
+        self._shares: dict[Path, list[int]] = {}
+        """Descriptors that keep others from removing an environment that is kept between runs, by its folder."""
         self._room: _Room | None = None
         self._making_room = threading.Lock()
 
@@ -76,18 +78,28 @@ class Environments:
         """The environment of a path, prepared where it is not; ``release`` it after use. Raises LoadFailed."""
         source = await self._run_blocking(_source_of, path)
         environment = self._ready.get(source)
-        if environment is not None:
-            # Counted first, so that nobody removes it while it is looked at.
-            self._count(environment)
-            if await self._run_blocking(environment.python.exists):
-                return environment
-            await self.release(environment)
-        environment = await self._prepared(source, waiting, labels)
-        self._count(environment)
+        # One that is kept between runs may be removed even between its making and its use.
+        while environment is None or not await self._used(source, environment):
+            environment = await self._prepared(source, waiting, labels)
         return environment
 
-    def _count(self, environment: Environment) -> None:
+    async def _used(self, source: _Source, environment: Environment) -> bool:
+        """One user more, unless the environment is no longer there: whether it is."""
+        # Counted first, so that nobody removes it while it is looked at.
         self._users[environment.folder] = self._users.get(environment.folder, 0) + 1
+        if await self._run_blocking(self._is_there, source, environment):
+            return True
+        await self.release(environment)
+        return False
+
+    def _is_there(self, source: _Source, environment: Environment) -> bool:
+        """Whether an environment is there; from now on others do not remove it. Blocking."""
+        if source.kind != "requirements":
+            return environment.python.exists()
+        share = kept.hold(environment.folder)
+        if share is not None:
+            self._shares.setdefault(environment.folder, []).append(share)
+        return share is not None
 
     async def release(self, environment: Environment) -> None:
         """One user less; with the last one its processes end, and an archive that has changed since is removed."""
@@ -97,9 +109,16 @@ class Environments:
             return
         del self._users[folder]
         await self._retired(environment)
+        if folder not in self._users:
+            self._let_go(folder)
         unpacked = self._superseded.pop(folder, None)
         if unpacked is not None:
             await self._run_blocking(cache.remove, unpacked)
+
+    def _let_go(self, folder: Path) -> None:
+        """Nobody here uses an environment any more, so that others may remove it."""
+        for share in self._shares.pop(folder, ()):
+            os.close(share)
 
     async def stop(self) -> None:
         """Break off what is under way and remove what was unpacked."""
@@ -110,6 +129,8 @@ class Environments:
         if pool is not None:
             pool.shutdown(wait=True)
         self._ready.clear()
+        for folder in list(self._shares):
+            self._let_go(folder)
         if self._room is not None:
             await self._run_blocking(self._room.close)
             self._room = None

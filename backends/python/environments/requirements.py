@@ -1,8 +1,8 @@
 """A virtual environment made from a ``requirements.txt``, once for every server of a user.
 
 Its name is the hash of what decides its content: the file, the files that it includes, and the interpreter. It is made
-in its place, because its programs hold its path, under a lock that several servers take in turn; the last step is a
-mark without which it counts as not made. The lock is inherited by the installer, so it holds as long as that runs.
+in its place, because its programs hold its path, under a lock that several servers take in turn; the last step is its
+mark (``kept.py``). The lock is inherited by the installer, so it holds as long as that runs.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ...api.errors import LoadFailed
-from . import cache
+from . import cache, kept
 from .environment import Environment, check_interpreter
 
 if TYPE_CHECKING:
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
     from .commands import Job
 
-MARK = "infer-environment.json"
 _INCLUDES = ("-r", "--requirement", "-c", "--constraint")
 _LAST_LINES = 6
 
@@ -66,14 +65,14 @@ def build(path: Path, environ: Mapping[str, str], job: Job, announce: Callable[[
     ``announce`` is told what is going on, in words that follow "is". Raises LoadFailed with the installer's last lines.
     """
     python = interpreter_of(environ)
-    parent = cache.made(cache.cache_folder(environ) / "environments")
+    parent = cache.made(kept.place(environ))
     # One that was made by another interpreter, or that borrows numpy of another place, is another one.
     folder = parent / key_of(path, f"{sys.version}|{python}|{Path(np.__file__).parent}")
-    if (folder / MARK).is_file():
+    if (folder / kept.MARK).is_file():
         return Environment(folder)
     announce(f"waiting for another server that installs '{path}'")
-    with _locked(parent / f"{folder.name}.lock", python, job) as lock:
-        if (folder / MARK).is_file():
+    with _locked(kept.lock_of(folder), python, job) as lock:
+        if (folder / kept.MARK).is_file():
             return Environment(folder)
         announce(f"installing '{path}'")
         with ExitStack() as undo:
@@ -113,9 +112,9 @@ def _make(path: Path, folder: Path, python: Path, job: Job, lock: int) -> Enviro
         step([*install, "numpy"])
     check_interpreter(environment, job)
     content = {"requirements": str(path), "python": str(python), "version": sys.version}
-    partial = folder / f"{MARK}.part"
+    partial = folder / f"{kept.MARK}.part"
     partial.write_text(json.dumps(content, indent=1))
-    partial.rename(folder / MARK)
+    partial.rename(folder / kept.MARK)
     return environment
 
 

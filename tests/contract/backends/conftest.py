@@ -9,6 +9,7 @@ import textwrap
 import threading
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import psutil
 import pytest
 
@@ -26,8 +27,6 @@ from infer.server.observe.custom_metrics import CustomMetricRegistry
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence
     from pathlib import Path
-
-    import numpy as np
 
     from infer.backends.api.response import InferenceResponse
 
@@ -211,6 +210,19 @@ class Rig:
         with pytest.raises(InferError) as raised:
             await self.infer(instance, **inputs)
         return raised.value
+
+    async def come_and_go(self, model: Any, rounds: int, at_once: int = 1) -> None:
+        """Load an instance, ask it and close it: ``rounds`` times, some at once. The model adds one to its input."""
+
+        async def one(number: int) -> None:
+            instance = model.create_instance(InstanceSpec(f"add_0_{number}", InstanceKind.CPU))
+            await instance.load()
+            response = await self.infer(instance, IN=np.array([number], np.int32))
+            assert response.outputs["OUT"].as_numpy().tolist() == [number + 1]
+            await instance.close()
+
+        for start in range(0, rounds, at_once):
+            await asyncio.gather(*(one(start + number) for number in range(at_once)))
 
     async def close(self) -> None:
         """Close everything; no worker may be left."""

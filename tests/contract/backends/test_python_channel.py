@@ -637,25 +637,14 @@ async def test_loading_and_unloading_200_times_leaves_nothing_behind(rig: Rig) -
     files = rig.write("add", ADD)
     model = await rig.backend.load(rig.config("add"), files)
     process = psutil.Process()
-
-    async def one(number: int) -> None:
-        from infer.backends.api.backend import InstanceSpec
-        from infer.backends.api.model_config import InstanceKind
-
-        instance = model.create_instance(InstanceSpec(f"add_0_{number}", InstanceKind.CPU))
-        await instance.load()
-        assert value(await rig.infer(instance, IN=ints(number))) == [number + 1]
-        await instance.close()
-
-    await one(0)
+    await rig.come_and_go(model, 1)
     before = psutil.Process().num_fds()
     zygote = psutil.Process(rig.backend.zygote.pid)
     zygote_before = zygote.num_fds()
-    for start in range(0, 200, 8):
-        await asyncio.gather(*[one(start + number) for number in range(8)])
+    await rig.come_and_go(model, 200, at_once=8)
     assert psutil.Process().num_fds() == before
     # The zygote reaps when it gets to it: one more spawn comes after all reaping.
-    await one(0)
+    await rig.come_and_go(model, 1)
     assert len(process.children(recursive=True)) <= 2
     assert zygote.num_fds() <= zygote_before + 1
 

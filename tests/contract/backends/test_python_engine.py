@@ -14,11 +14,13 @@ import numpy as np
 import psutil
 import pytest
 
-import infer
-
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+    import infer
+
+    Embed = Any
 
 CONFIG = """
 backend: "python"
@@ -119,7 +121,7 @@ def test_a_server_that_is_killed_takes_zygote_workers_and_what_they_forked_with_
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[infer.Server]:
+def server(tmp_path_factory: pytest.TempPathFactory, embed: Embed) -> Iterator[infer.Server]:
     repository = tmp_path_factory.mktemp("repository")
     decoupled = "model_transaction_policy { decoupled: true }"
     for name, source, more in [
@@ -130,10 +132,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[infer.Server]:
         ("patient", PATIENT, ""),
     ]:
         _write(repository, name, source, more)
-    before = psutil.Process().children(recursive=True)
-    with infer.Server(repository) as server:
+    with embed(repository) as server:
         yield server
-    assert psutil.Process().children(recursive=True) == before
 
 
 def _write(repository: Path, name: str, source: str, more: str) -> None:

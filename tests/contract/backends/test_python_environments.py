@@ -9,6 +9,7 @@ import os
 import shutil
 import tarfile
 import tempfile
+import time
 import venv
 import zipfile
 from pathlib import Path
@@ -21,7 +22,8 @@ import pytest
 from infer.backends.api.backend import InstanceSpec, InstanceState
 from infer.backends.api.errors import InferError, InvalidArgument, LoadFailed
 from infer.backends.api.model_config import InstanceKind
-from infer.backends.python.environments import requirements
+from infer.backends.python.environments import kept, requirements
+from infer.backends.python.environments.environment import Environment
 
 if TYPE_CHECKING:
     Rig = Any
@@ -359,6 +361,56 @@ async def test_requirements_that_cannot_be_installed_fail_the_load_with_the_last
     assert f"'{wanted}' could not be installed (exit status 1)" in reason
     assert "No matching distribution found for no-such-package==7" in reason
     assert [each.suffix for each in (cache / "environments").iterdir()] == [".lock"]
+
+
+@pytest.fixture
+def made(wanted: Path, plain: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    """The environments that were made; each is a copy of the plain one, because nothing here is about installing."""
+    found: list[Path] = []
+
+    def make(_: Path, folder: Path, *__: Any) -> Environment:
+        shutil.copytree(plain, folder, symlinks=True)
+        (folder / kept.MARK).touch()
+        found.append(folder)
+        return Environment(folder)
+
+    monkeypatch.setattr(requirements, "_make", make)
+    return found
+
+
+async def test_an_environment_is_removed_by_nobody_while_a_model_uses_it_and_made_anew_once_it_was(
+    rig: Rig, wanted: Path, made: list[Path]
+) -> None:
+    files = rig.write("user", SHOW)
+    for times in (1, 2):
+        models = [await rig.backend.load(rig.config("user", parameters=parameters(wanted)), files) for _ in range(2)]
+        for model in models:
+            instance = model.create_instance(InstanceSpec("user_0", InstanceKind.CPU))
+            await instance.load()
+            response = await rig.infer(instance, IN=np.zeros(1, np.int32))
+            assert json.loads(response.outputs["OUT"].as_numpy()[0])["prefix"] == str(made[-1])
+            assert not kept.remove(made[-1], time.time() + 1)
+            await instance.close()
+            assert kept.listed(os.environ)[0].in_use
+            await model.close()
+        assert len(made) == times
+        assert not kept.listed(os.environ)[0].in_use
+        assert kept.remove(made[-1], time.time() + 1)
+
+
+async def test_an_environment_that_is_removed_before_its_model_has_it_is_made_once_more(
+    rig: Rig, wanted: Path, made: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hold = kept.hold
+
+    def late(folder: Path) -> int | None:
+        if len(made) == 1:
+            assert kept.remove(folder, time.time() + 1)
+        return hold(folder)
+
+    monkeypatch.setattr(kept, "hold", late)
+    assert (await seen_by(rig, "late", wanted))["prefix"] == str(made[-1])
+    assert len(made) == 2
 
 
 async def test_requirements_that_are_not_there_are_named(rig: Rig, tmp_path: Path) -> None:

@@ -12,9 +12,8 @@ import numpy as np
 import psutil
 import pytest
 
-from infer.backends.api.backend import InstanceSpec, InstanceState
+from infer.backends.api.backend import InstanceState
 from infer.backends.api.errors import InstanceDied, InvalidArgument, LoadFailed
-from infer.backends.api.model_config import InstanceKind
 from infer.backends.python import threads
 
 if TYPE_CHECKING:
@@ -586,19 +585,10 @@ async def test_loading_and_unloading_200_times_leaves_nothing_behind(rig: Rig) -
     files = rig.write("add", source)
     model = await rig.backend.load(rig.config("add"), files)
     process = psutil.Process()
-
-    async def one(number: int) -> None:
-        instance = model.create_instance(InstanceSpec(f"add_0_{number}", InstanceKind.CPU))
-        await instance.load()
-        assert value(await rig.infer(instance, IN=ints(number))) == [number + 1]
-        await instance.close()
-
-    for number in range(20):
-        await one(number)
+    await rig.come_and_go(model, 20)
     paths = len(sys.meta_path), len(sys.path), len(sys.modules)
     before = process.num_fds(), threading.active_count(), process.memory_info().rss
-    for start in range(0, 180, 4):
-        await asyncio.gather(*[one(start + number) for number in range(4)])
+    await rig.come_and_go(model, 180, at_once=4)
     assert (process.num_fds(), threading.active_count()) == before[:2]
     assert (len(sys.meta_path), len(sys.path), len(sys.modules)) == paths
     # What a large process keeps of memory that came and went is some 20 MB.

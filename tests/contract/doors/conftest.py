@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import shutil
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
-
-from infer.app.settings import ServerSettings
-from infer.app.wiring import build
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
     from infer.app.wiring import RunningServer
+
+    Serve = Any
 
 DATATYPES = ("BOOL", "UINT8", "UINT16", "UINT32", "UINT64", "INT8", "INT16", "INT32", "INT64", "FP16", "FP32", "FP64",
              "STRING", "BF16")  # fmt: skip
@@ -149,24 +148,10 @@ def repository(tmp_path_factory: pytest.TempPathFactory, root: Path) -> Path:
 
 
 @pytest.fixture(scope="package")
-def server(repository: Path) -> Iterator[RunningServer]:
+def server(repository: Path, serve: Serve) -> Iterator[RunningServer]:
     """The running server, in explicit mode with everything loaded."""
-    settings = ServerSettings(
-        model_repository=(repository,),
-        model_control_mode="explicit",
-        load_model=("*",),
-        http_address="127.0.0.1",
-        http_port=0,
-        grpc_address="127.0.0.1",
-        grpc_port=0,
-        allow_metrics=False,
-    )
-    running = build(settings)
-    failures = running.start()
-    assert failures == {}
-    yield running
-    running.drain(5)
-    running.stop()
+    with serve(repository, model_control_mode="explicit", load_model=("*",)) as running:
+        yield running
 
 
 @pytest.fixture
