@@ -55,7 +55,8 @@ class Channel(Exchange):
         self._memory = memoryview(bytearray(frames.MAX_PACKET))
         self._poll = select.poll()
         self._poll.register(sock, select.POLLIN)
-        self._inbox: queue.SimpleQueue[Frame] = queue.SimpleQueue()
+        self._inbox: queue.SimpleQueue[Frame | None] = queue.SimpleQueue()
+        """What the reader thread has read for the model; None where it reads no more."""
         self._reading = threading.Lock()
         self._waiting: set[object] = set()
         self._dormant = False
@@ -77,7 +78,9 @@ class Channel(Exchange):
                     return frame
             finally:
                 self._reading.release()
-        return self._inbox.get()
+        # The other reader may be about to stop: then it says so, and there is nobody else to read.
+        frame = self._inbox.get()
+        return self.next_frame() if frame is None else frame
 
     def take_waiting(self) -> None:
         """Read what has arrived; what is for the model waits in its inbox. Only its own thread calls this."""
@@ -205,6 +208,8 @@ class Channel(Exchange):
                         self._inbox.put(frame)
                         if not self._waiting:
                             break
+            if not self._ended:
+                self._inbox.put(None)
 
     def _receive(self) -> Frame | None:
         """Take one frame; it is returned where it is for the model."""

@@ -100,6 +100,59 @@ def test_the_reader_thread_reads_while_something_waits_and_keeps_what_is_for_the
     assert [pair.channel.next_frame().id for _ in range(2)] == [1, 2]
 
 
+class Lingering(set[object]):
+    """Nobody waits. Who asks while it reads is told so only when the model's thread has tried to read as well."""
+
+    def __init__(self, reading: threading.Lock) -> None:
+        super().__init__()
+        self.reading = reading
+        self.tried = threading.Event()
+
+    def __len__(self) -> int:
+        if self.reading.locked():
+            self.tried.wait(LIMIT_S)
+        return 0
+
+
+class Tried:
+    """The right to read, which tells ``lingering`` when somebody did not get it after ``since`` was set."""
+
+    def __init__(self, lingering: Lingering) -> None:
+        self._lingering = lingering
+        self.since = threading.Event()
+
+    def acquire(self, *, blocking: bool = True) -> bool:
+        got = self._lingering.reading.acquire(blocking=blocking)
+        if not got and self.since.is_set():
+            self._lingering.tried.set()
+        return got
+
+    def release(self) -> None:
+        self._lingering.reading.release()
+
+
+def test_a_model_that_asks_for_a_frame_while_the_reader_thread_is_about_to_stop_is_not_left_alone(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pair.channel.start()
+    pair.channel.expect("a call")
+    pair.server.send(frames.pack(Kind.CALL_REPLY, 1))
+    pair.taken()
+    lingering = Lingering(pair.channel._reading)
+    tried = Tried(lingering)
+    monkeypatch.setattr(pair.channel, "_waiting", lingering)
+    monkeypatch.setattr(pair.channel, "_reading", tried)
+    pair.server.send(frames.pack(Kind.EXECUTE, 2))
+    assert pair.channel.next_frame().id == 2
+    tried.since.set()
+    found: queue.SimpleQueue[int] = queue.SimpleQueue()
+    threading.Thread(target=lambda: found.put(pair.channel.next_frame().id), daemon=True).start()
+    assert lingering.tried.wait(LIMIT_S)
+    pair.server.send(frames.pack(Kind.EXECUTE, 3))
+    assert found.get(timeout=LIMIT_S) == 3
+    monkeypatch.undo()
+
+
 def test_the_reader_thread_hands_over_once_nothing_waits(pair: Pair) -> None:
     pair.channel.start()
     pair.channel.expect("a call")
