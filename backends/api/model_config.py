@@ -175,6 +175,8 @@ def _tensor_specs(entries: Sequence[Document]) -> tuple[TensorSpec, ...]:
             label_filename=entry.get("label_filename", ""),
         )
         for entry in entries
+        # One that the backend still has to complete is in the document alone.
+        if entry["data_type"] != "TYPE_INVALID"
     )
 
 

@@ -7,6 +7,7 @@ import copy
 import json
 from typing import TYPE_CHECKING, Any
 
+from ..api.datatypes import Datatype
 from ..api.errors import Internal, InvalidArgument, LoadFailed
 from ..api.model_config import ModelConfig
 from .worker import frames
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
     from .waiting import Waiting
     from .zygotes import Spawner
 
+_DATATYPES = frozenset(datatype.config_name for datatype in Datatype)
+_OPEN = "TYPE_INVALID"
+"""What the configuration says of a tensor that it leaves to the model, which may have left it, too."""
 _SCHEDULERS = ("dynamic_batching", "sequence_batching", "ensemble_scheduling")
 
 
@@ -78,11 +82,33 @@ def merge_completed(config: ModelConfig, completed: dict[str, Any]) -> ModelConf
         raise Internal(msg)
     if has and not had:
         document[has] = completed[has]
+    unreadable = f"auto_complete_config of model '{config.name}' returned a configuration that cannot be read"
+    for kind in ("input", "output"):
+        problem = _problem(kind, document.get(kind, []))
+        if problem:
+            msg = f"{unreadable}: {problem}"
+            raise InvalidArgument(msg)
     try:
         return ModelConfig.from_document(document)
     except (KeyError, TypeError, ValueError, AttributeError) as exc:
-        msg = (
-            f"auto_complete_config of model '{config.name}' returned a configuration that cannot be read: {exc!r}; "
-            "every input and output needs name, data_type (such as TYPE_FP32) and dims"
-        )
+        msg = f"{unreadable}: {exc!r}"
         raise InvalidArgument(msg) from exc
+
+
+def _problem(kind: str, entries: Any) -> str:  # noqa: ANN401  what a model has made of JSON
+    """What is wrong with the inputs or outputs that a model has given itself, or ""."""
+    if not isinstance(entries, list):
+        return f"{kind} is {entries!r:.80} and no list"
+    found: list[Any] = entries  # pyright: ignore[reportUnknownVariableType]
+    for index, entry in enumerate(found):
+        place = f"{kind}[{index}]"
+        if not isinstance(entry, dict) or not {"name", "data_type", "dims"} <= entry.keys():
+            return f"{place} is {entry!r:.80}; every {kind} needs name, data_type (such as TYPE_FP32) and dims"
+        fields: dict[str, Any] = entry  # pyright: ignore[reportUnknownVariableType]
+        name, given, dims = f"{place}, '{fields['name']}',", fields["data_type"], fields["dims"]
+        if not isinstance(given, str) or given not in (*_DATATYPES, _OPEN):
+            near = f"TYPE_{given}" if f"TYPE_{given}" in _DATATYPES else "TYPE_FP32"
+            return f"{name} has data_type {given!r:.80}, which is none; write it as in '{near}'"
+        if not isinstance(dims, list) or not all(isinstance(dim, int) for dim in dims):  # pyright: ignore[reportUnknownVariableType]
+            return f"{name} has dims {dims!r:.80}; give a list of whole numbers, -1 for any"
+    return ""

@@ -92,16 +92,7 @@ def _named(document: Document, name: str, *, source: str) -> ModelConfig:
 
 
 def _frozen(document: Document, *, source: str) -> ModelConfig:
-    """The document as a ModelConfig. A tensor without a usable type has no frozen form, so it is refused here."""
-    for kind in ("input", "output"):
-        for index, entry in enumerate(document.get(kind, ())):
-            if entry["data_type"] == "TYPE_INVALID":
-                label = f"'{entry['name']}' " if entry["name"] else ""
-                msg = (
-                    f"{source}: model {kind} {label}must specify 'data_type' for {document['name']} "
-                    f"({kind}[{index}].data_type, one of TYPE_FP32, TYPE_INT32, TYPE_STRING, …)"
-                )
-                raise InvalidArgument(msg)
+    """The document as a ModelConfig. A batch input without a usable type has no frozen form, so it is refused here."""
     for index, entry in enumerate(document.get("batch_input", ())):
         if entry["data_type"] == "TYPE_INVALID":
             wanted = "batch input data type must be TYPE_INT32 or TYPE_FP32"

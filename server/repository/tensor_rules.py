@@ -20,8 +20,10 @@ def tensors(config: ModelConfig) -> Iterator[Problem]:
     """Names, datatypes, dims, reshapes and formats of inputs and outputs."""
     for kind, specs in (("input", config.inputs), ("output", config.outputs)):
         entries: Sequence[Document] = config.document.get(kind, ())
+        typed = [index for index, entry in enumerate(entries) if entry["data_type"] != "TYPE_INVALID"]
+        yield from _untyped(config.name, kind, entries)
         seen: set[str] = set()
-        for index, spec in enumerate(specs):
+        for index, spec in zip(typed, specs, strict=True):
             label = f"model {kind} '{spec.name}'" if spec.name else f"model {kind}"
             path = f"{kind}[{index}]"
             place = f"for {config.name} ({path})"
@@ -32,6 +34,16 @@ def tensors(config: ModelConfig) -> Iterator[Problem]:
             seen.add(spec.name)
             for field, sentence in _formats(config, spec, entries[index], label):
                 yield Problem(f"{path}.{field}", f"{sentence} {place}")
+
+
+def _untyped(name: str, kind: str, entries: Sequence[Document]) -> Iterator[Problem]:
+    """The inputs or outputs that neither the configuration nor the model itself has given a type."""
+    for index, entry in enumerate(entries):
+        if entry["data_type"] == "TYPE_INVALID":
+            label = f"'{entry['name']}' " if entry["name"] else ""
+            path = f"{kind}[{index}].data_type"
+            sentence = f"model {kind} {label}must specify 'data_type' for {name} ({path}, one of "
+            yield Problem(path, f"{sentence}TYPE_FP32, TYPE_INT32, TYPE_STRING, …)")
 
 
 def _tensor(config: ModelConfig, spec: TensorSpec) -> Iterator[tuple[str, str]]:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from .border import Border
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -13,12 +15,22 @@ _STOP_S = 1.0
 """How long the model may go on in one turn of its loop when that is stopped; then it is left to itself."""
 
 
+class CoroutineBorder(Border):
+    """The border within a coroutine: what cancels it passes, too."""
+
+    __slots__ = ()
+
+    passes: ClassVar[tuple[type[BaseException], ...]] = (SystemExit, asyncio.CancelledError)
+
+
 class ModelLoop:
     """Runs coroutines of the model. Its thread starts with it; ``on_end()`` is called there when the loop ends early.
 
     A loop ends early when the model stops it, or when a coroutine raises what ends a thread: nothing that the model
     has begun on it would ever come to an end.
     """
+
+    border = CoroutineBorder
 
     def __init__(self, on_end: Callable[[], None]) -> None:
         self._loop = asyncio.new_event_loop()

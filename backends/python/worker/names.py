@@ -57,6 +57,9 @@ def check_model(model_class: Any, path: str) -> None:  # noqa: ANN401  the model
 
     A class without any is no failure before it is asked to execute, as with Triton.
     """
+    if not callable(model_class):
+        msg = f"'{path}': TritonPythonModel is a {type(model_class).__name__} and no class"
+        raise ModelLoadError(msg)
     if hasattr(model_class, "execute"):
         return
     for name in _EXECUTE:

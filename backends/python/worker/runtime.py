@@ -68,6 +68,10 @@ class Runtime:
         """Whether this process is the worker itself, not a fork of it."""
         return os.getpid() == self._worker_pid
 
+    def disown(self) -> None:
+        """The worker is about to end: nothing is said any more of what it holds."""
+        self._worker_pid = 0
+
     @property
     def connected(self) -> bool:
         """Whether there is a server to talk to."""

@@ -125,8 +125,7 @@ class Worker:
                         f"{content['args']['model_name']}' must return a valid pb.ModelConfig object."
                     )
                     raise ModelLoadError(msg)
-            document = config.as_dict()
-            json.dumps(document)
+            document = _checked(config, content["args"]["model_name"])
         if border.failure:
             self._state("FAILED", border.failure)
         else:
@@ -211,7 +210,7 @@ class Worker:
 
     async def _overlap(self, execution: _Execution, requests: list[InferenceRequest]) -> None:
         """A batch of a model whose ``execute`` is a coroutine: it runs beside others and ends when it ends."""
-        with Border() as border:
+        with self._model_loop().border() as border:
             returned = await self._model.execute(requests)
             execution.executed = _now()
             execution.entries = self._requests.collect(execution.answers, returned)
@@ -244,7 +243,7 @@ class Worker:
         return self._loop
 
     async def _background(self, coroutine: Coroutine[Any, Any, Any]) -> None:
-        with Border() as border:
+        with self._model_loop().border() as border:
             await coroutine
         if border.failure:
             text = f"Error encountered in '{self._instance}' while executing: {border.failure}"
@@ -261,10 +260,28 @@ class Worker:
         self._state("FINALIZED", border.failure)
 
 
+def _checked(config: triton_python_backend_utils.ModelConfig, name: str) -> dict[str, Any]:
+    """The document of a configuration, which the model may have put anything into. Raises ModelLoadError."""
+    document = config.as_dict()
+    try:
+        json.dumps(document)
+    except (TypeError, ValueError, RecursionError) as exc:
+        msg = (
+            f"auto_complete_config of model '{name}' leaves a value in the configuration that JSON does not have: "
+            f"{exc}; give plain bool, int, float, str, list and dict"
+        )
+        raise ModelLoadError(msg) from exc
+    return document
+
+
 def main(sock: socket.socket) -> None:
     """Run a worker to its end; the process is over when this returns."""
     try:
         Worker(functools.partial(Channel, sock)).run()
+    except BaseException:
+        # What it holds open fails with how it ended, and not for having been dropped.
+        RUNTIME.disown()
+        raise
     finally:
         # A fork ends without the interpreter's own end, so what the model has registered for it is run here.
         atexit._run_exitfuncs()  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]

@@ -36,16 +36,15 @@ class Tensor:
             msg = "Tensor name cannot be an empty string."
             raise TritonModelException(msg)
         datatype = datatypes.WIRE_NAMES.get(array.dtype) or datatypes.wire_name(array.dtype)
+        if datatype is None and not array.dtype.isnative:
+            array = array.astype(array.dtype.newbyteorder("="))
+            datatype = datatypes.wire_name(array.dtype)
         if datatype is None:
-            native = array.dtype.newbyteorder("=")
-            datatype = datatypes.wire_name(native)
-            if datatype is None:
-                msg = (
-                    f"Unsupported NumPy dtype '{array.dtype}' for tensor '{name}'; "
-                    "use a numeric, bool, bytes or object array."
-                )
-                raise TritonModelException(msg)
-            array = array.astype(native)
+            msg = (
+                f"Unsupported NumPy dtype '{array.dtype}' for tensor '{name}'; "
+                "use a numeric, bool, bytes or object array."
+            )
+            raise TritonModelException(msg)
         self._name = name
         self._datatype = datatype
         self._shape = array.shape
@@ -131,7 +130,11 @@ class Tensor:
         if data is None:
             data = self._raw
         elif datatype == "BYTES":
-            data = serialize_elements(data)
+            try:
+                data = serialize_elements(data)
+            except UnicodeEncodeError as exc:
+                msg = f"tensor '{self._name}' has an element that is no UTF-8 text: {exc}; encode it yourself"
+                raise TritonModelException(msg) from exc
             return (self._name, datatype, self._shape, len(data)), data
         size = data.nbytes
         # numpy takes microseconds to export the buffer of a new array, and far less to copy a small one.

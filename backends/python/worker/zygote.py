@@ -25,6 +25,7 @@ import numpy as np
 import numpy.random  # pyright: ignore[reportUnusedImport]  shared by all workers
 
 from . import frames, serving
+from .border import exit_status, exit_words
 from .frames import Frame, FrameError, Kind
 
 THREAD_VARIABLES = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
@@ -129,7 +130,8 @@ class Zygote:
             serving.main(sock)
             status = 0
         except SystemExit as exc:
-            status = exc.code if isinstance(exc.code, int) else 1
+            status = exit_status(exc)
+            sys.stderr.write(exit_words(exc) + "\n")
         except BaseException:  # noqa: BLE001  the last border: the traceback is the reason of death
             traceback.print_exc()
         finally:

@@ -113,4 +113,14 @@ def test_a_missing_name_and_an_unknown_type_are_key_errors() -> None:
     with pytest.raises(KeyError):
         ModelConfig.from_document({})
     with pytest.raises(KeyError):
-        ModelConfig.from_document({"name": "m", "input": [{"name": "x", "data_type": "TYPE_INVALID", "dims": []}]})
+        ModelConfig.from_document({"name": "m", "input": [{"name": "x", "data_type": "TYPE_FP33", "dims": []}]})
+
+
+def test_a_tensor_whose_type_is_still_to_be_completed_is_in_the_document_alone() -> None:
+    entries = [
+        {"name": "x", "data_type": "TYPE_INVALID", "dims": []},
+        {"name": "y", "data_type": "TYPE_FP32", "dims": [1]},
+    ]
+    config = ModelConfig.from_document({"name": "m", "input": entries})
+    assert [spec.name for spec in config.inputs] == ["y"]
+    assert config.document["input"] == entries

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from infer.backends.api.errors import Internal
+from infer.backends.api.errors import Internal, InvalidArgument
 from infer.backends.api.model_config import ModelConfig
 from infer.backends.python.backend import PythonBackend, merge_completed
 
@@ -36,6 +36,39 @@ def test_the_settings_of_the_scheduler_that_is_configured_win() -> None:
 def test_a_model_cannot_change_the_kind_of_its_scheduler() -> None:
     with pytest.raises(Internal, match="sets dynamic_batching, but the configuration has sequence_batching"):
         merge_completed(config(sequence_batching={}), {"dynamic_batching": {}})
+
+
+def tensor(name: str = "x", data_type: Any = "TYPE_FP32", dims: Any = (1,)) -> list[Any]:
+    return [{"name": name, "data_type": data_type, "dims": list(dims) if isinstance(dims, tuple) else dims}]
+
+
+def test_a_tensor_that_neither_configuration_nor_model_has_given_a_type_is_left_to_the_rules() -> None:
+    merged = merge_completed(config(), {"input": tensor(data_type="TYPE_INVALID"), "output": tensor()})
+    assert (merged.inputs, len(merged.outputs)) == ((), 1)
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        ({"input": 5}, "input is 5 and no list"),
+        ({"output": [5]}, "output[0] is 5; every output needs name, data_type (such as TYPE_FP32) and dims"),
+        ({"input": [{"name": "x"}]}, "input[0] is {'name': 'x'}; every input needs name, data_type"),
+        ({"input": tensor(data_type="INT8")}, "input[0], 'x', has data_type 'INT8', which is none; write it as in "),
+        ({"input": tensor(data_type="INT8")}, "as in 'TYPE_INT8'"),
+        ({"input": tensor(data_type=11)}, "input[0], 'x', has data_type 11, which is none; write it as in 'TYPE_FP32'"),
+        ({"output": tensor() + tensor("y", dims=-1)}, "output[1], 'y', has dims -1; give a list of whole numbers"),
+        ({"output": tensor(dims=[1.5])}, "output[0], 'x', has dims [1.5]; give a list of whole numbers, -1 for any"),
+        ({"model_transaction_policy": 5}, "AttributeError"),
+    ],
+)
+def test_an_answer_that_is_no_configuration_is_refused_with_what_is_wrong_in_it(
+    answer: dict[str, Any], words: str
+) -> None:
+    with pytest.raises(
+        InvalidArgument, match=r"^auto_complete_config of model 'm' returned a conf.* be read: "
+    ) as raised:
+        merge_completed(config(), answer)
+    assert words in str(raised.value)
 
 
 @pytest.mark.parametrize(

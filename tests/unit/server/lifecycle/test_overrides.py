@@ -58,7 +58,7 @@ def test_a_configuration_is_read_as_protobuf_reads_json(changes: dict[str, Any])
         ('{"max_batch_size": 99999999999}', "max_batch_size"),
         ('{"input": {}}', "input must be a list"),
         ('{"input": [{"name": "IN", "data_type": "TYPE_FP33"}]}', 'input[0].data_type cannot be "TYPE_FP33"'),
-        ('{"input": [{"name": "IN"}]}', "must specify 'data_type'"),
+        ('{"batch_input": [{"source_input": ["IN"]}]}', "batch input data type must be"),
         ('{"name": "other"}', "unexpected directory name 'm' for model 'other'"),
         ('{"parameters": {"a": 1}}', "parameters"),
     ],

@@ -136,9 +136,10 @@ def test_a_name_that_differs_from_the_folder_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["input", "output"])
-def test_a_tensor_without_a_datatype_is_refused(tmp_path: Path, kind: str) -> None:
-    with pytest.raises(InvalidArgument, match=rf"model {kind} 'x' must specify 'data_type' for m \({kind}\[0\]"):
-        read(folder(tmp_path, f'{kind} [ {{ name: "x" dims: [ 1 ] }} ]'))
+def test_a_tensor_without_a_datatype_is_read_for_the_model_to_complete(tmp_path: Path, kind: str) -> None:
+    config = read(folder(tmp_path, f'{kind} [ {{ name: "x" }} ]'))
+    assert config is not None
+    assert [(entry["name"], entry["data_type"]) for entry in config.document[kind]] == [("x", "TYPE_INVALID")]
 
 
 def test_a_batch_input_without_a_datatype_is_refused(tmp_path: Path) -> None:

@@ -41,6 +41,16 @@ BAD = [
     ),
     (GOOD + 'runtime: "../evil.so"', "runtime '../evil.so' of model 'm' escapes backend directory"),
     (GOOD + "input [ { data_type: TYPE_FP32 dims: [ 1 ] } ]", "model input must specify 'name' for m (input[0])"),
+    (
+        GOOD + 'input [ { name: "x" dims: [ 1 ] } ]',
+        "model input 'x' must specify 'data_type' for m (input[0].data_type, one of TYPE_FP32, TYPE_INT32, ",
+    ),
+    (GOOD + "output [ { dims: [ 1 ] } ]", "model output must specify 'data_type' for m (output[0].data_type"),
+    (tensor('dims: 1 }, { name: "y"'), "model input 'y' must specify 'data_type' for m (input[1].data_type"),
+    (
+        GOOD + 'input [ { name: "y" }, { name: "x" data_type: TYPE_FP32 dims: 0 } ]',
+        "model input 'x' dimension must be integer >= 1, or -1 to indicate a variable-size dimension, not 0, for m (in",
+    ),
     (tensor(""), "model input 'x' must specify 'dims' for m (input[0])"),
     (tensor("", "output"), "model output 'x' must specify 'dims' for m (output[0])"),
     (tensor("dims: [ 0 ]"), "dimension must be integer >= 1, or -1 to indicate a variable-size dimension, not 0"),

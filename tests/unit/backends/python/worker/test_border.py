@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import gc
+import re
+import sys
 import time
 import weakref
+from asyncio import CancelledError
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from infer.backends.python.worker import border as border_module
-from infer.backends.python.worker.border import Border, LastBorder
+from infer.backends.python.worker.border import Border, LastBorder, exit_status, exit_words
+from infer.backends.python.worker.coroutines import CoroutineBorder
 from infer.backends.python.worker.loading import ModelLoadError
 
 
@@ -61,12 +65,84 @@ def test_a_model_that_cannot_be_imported_is_quoted_in_our_own_words() -> None:
     assert border.failure == "Python model file not found in '/m/1/model.py'"
 
 
-@pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt(), GeneratorExit()])
-def test_what_ends_a_thread_or_the_process_passes(error: BaseException) -> None:
+def test_what_ends_the_interpreter_passes() -> None:
     border = Border()
+    with pytest.raises(SystemExit), border:
+        fail(SystemExit(3))
+    assert border.failure == ""
+
+
+class Base(BaseException):
+    """Somebody's own, that is no Exception."""
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt("^C"), GeneratorExit("^C"), Base("^C"), CancelledError("^C")])
+def test_anything_else_that_is_raised_is_caught(error: BaseException) -> None:
+    with Border() as border:
+        fail(error)
+    assert border.failure.startswith(f"{type(error).__name__}: ^C\n")
+
+
+@pytest.mark.parametrize("error", [SystemExit(3), CancelledError()])
+def test_what_cancels_a_coroutine_passes_the_border_within_it(error: BaseException) -> None:
+    border = CoroutineBorder()
     with pytest.raises(type(error)), border:
         fail(error)
     assert border.failure == ""
+
+
+@pytest.mark.parametrize("made", [ValueError("no text"), 5, SystemExit(3)])
+def test_an_exception_whose_text_cannot_be_made_is_told_by_its_class(made: object) -> None:
+    class Mute(Exception):
+        def __str__(self) -> str:
+            if isinstance(made, BaseException):
+                raise made
+            return made  # pyright: ignore[reportReturnType]
+
+    with Border() as border:
+        fail(Mute())
+    kind = type(made).__name__ if isinstance(made, BaseException) else "TypeError"
+    assert border.failure.startswith(f"Mute: <its __str__ raised {kind}>\n\nAt:\n")
+
+
+@pytest.mark.parametrize("kind", [ValueError, ModelLoadError])
+def test_half_a_character_is_spelled_out_so_that_the_text_can_be_sent(kind: type[Exception]) -> None:
+    with Border() as border:
+        fail(kind("caf\u00e9 \ud800"))
+    assert "caf\u00e9 \\ud800" in border.failure
+    assert border.failure.encode().decode() == border.failure
+
+
+def test_an_endless_recursion_is_told_by_both_its_ends() -> None:
+    def again() -> None:
+        again()
+
+    with Border() as border:
+        again()
+    places = border.failure.partition("At:\n")[2].split("\n")
+    assert len(places) == 33
+    assert places[0].endswith("): again")
+    assert places[-1].endswith("): test_an_endless_recursion_is_told_by_both_its_ends")
+    assert [place for place in places if re.fullmatch(r"  … \d+ more", place)] == [places[16]]
+
+
+def test_a_file_that_cannot_be_read_on_is_named_with_its_whole_path() -> None:
+    with Border() as border:
+        compile("x = 1\ndef broken(:", "/m/1/model.py", "exec")
+    assert "\nAt:\n  /m/1/model.py(2)\n" in border.failure
+
+
+@pytest.mark.parametrize(
+    ("code", "status", "text"),
+    [(None, 0, ""), (0, 0, "0"), (3, 3, "3"), (259, 3, "259"), (-1, 255, "-1"), ("no license", 1, "no license")],
+)
+def test_the_end_of_an_interpreter_has_its_status_and_the_words_and_place_of_its_reason(
+    code: object, status: int, text: str
+) -> None:
+    with pytest.raises(SystemExit) as raised:
+        sys.exit(code)  # pyright: ignore[reportArgumentType]
+    assert exit_status(raised.value) == status
+    assert exit_words(raised.value).startswith(f"SystemExit: {text} at {__file__}(")
 
 
 @pytest.mark.parametrize(
@@ -74,7 +150,7 @@ def test_what_ends_a_thread_or_the_process_passes(error: BaseException) -> None:
     [
         (SystemExit(3), "It ended with exit status 3."),
         (SystemExit(), "It ended with exit status 0."),
-        (SystemExit("bye"), "It ended with exit status 1."),
+        (SystemExit("bye"), "It ended with exit status 1. SystemExit: bye at "),
         (KeyboardInterrupt("^C"), "It ended with KeyboardInterrupt: ^C\n"),
         (ValueError("bad"), "It ended with ValueError: bad\n"),
     ],

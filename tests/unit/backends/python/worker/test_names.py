@@ -71,3 +71,8 @@ def test_a_class_that_executes_under_another_name_is_refused_with_the_right_one(
 @pytest.mark.parametrize("names", [("execute",), ("execute", "async_execute"), (), ("run",)])
 def test_any_other_class_is_left_alone(names: tuple[str, ...]) -> None:
     check_model(type("TritonPythonModel", (), {name: lambda self, requests: [] for name in names}), "model.py")
+
+
+def test_what_is_no_class_is_refused() -> None:
+    with pytest.raises(ModelLoadError, match=r"^'/m/1/model.py': TritonPythonModel is a int and no class$"):
+        check_model(5, "/m/1/model.py")
