@@ -127,6 +127,63 @@ def test_every_packaging_script_can_be_run_and_says_what_it_is_for(root: Path) -
         assert "\nset -euo pipefail\n" in text, path
 
 
+@pytest.fixture
+def pythons(root: Path, tmp_path: Path) -> Pythons:
+    """A machine whose own Python is 3.11, and that has no other one that runs."""
+    return Pythons(root, tmp_path)
+
+
+class Pythons:
+    """The Pythons of a machine: scripts that say their version, or fail as pyenv's shims for others do."""
+
+    def __init__(self, root: Path, folder: Path) -> None:
+        self._script = root / "packaging" / "other_python"
+        self._folder = folder
+        for minor in range(12, 20):
+            self.install(f"bin/python3.{minor}", "exit 127")
+        self.install("bin/python3", "echo 3.11")
+
+    def install(self, path: str, does: str) -> str:
+        """Put one somewhere; its whole path."""
+        file = self._folder / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(f"#!/bin/sh\n{does}\n")
+        file.chmod(0o755)
+        return str(file)
+
+    def other(self) -> str:
+        """What the script says; "" where it fails."""
+        path = f"{self._folder / 'bin'}{os.pathsep}/usr/bin{os.pathsep}/bin"
+        environ = {"PATH": path, "HOME": str(self._folder), "PYENV_ROOT": str(self._folder / "pyenv")}
+        done = subprocess.run([self._script], env=environ, capture_output=True, text=True, timeout=60, check=False)
+        assert not done.stderr
+        assert (done.returncode == 0) == bool(done.stdout)
+        return done.stdout.rstrip("\n")
+
+
+def test_a_machine_without_another_python_is_no_failure_with_a_message(pythons: Pythons) -> None:
+    assert pythons.other() == ""
+
+
+def test_the_newest_other_python_that_runs_is_taken(pythons: Pythons) -> None:
+    older = pythons.install("bin/python3.12", "exit 0")
+    assert pythons.other() == older
+    newer = pythons.install("bin/python3.13", "exit 0")
+    assert pythons.other() == newer
+
+
+def test_a_python_that_nobody_has_tried_or_that_is_the_machine_s_own_is_not_taken(pythons: Pythons) -> None:
+    pythons.install("bin/python3.19", "exit 0")
+    pythons.install("bin/python3.11", "exit 0")
+    assert pythons.other() == ""
+
+
+def test_a_python_of_pyenv_is_found_behind_a_shim_that_does_not_run(pythons: Pythons) -> None:
+    assert pythons.other() == ""
+    hidden = pythons.install("pyenv/versions/3.13.7/bin/python3", "exit 0")
+    assert pythons.other() == hidden
+
+
 def test_the_model_that_looks_around_itself_passes_over_what_the_binary_leaves_out(root: Path) -> None:
     spec = _sets(root / "packaging" / "pyinstaller" / "infer.spec")
     model = _sets(root / "packaging" / "smoke_models" / "surroundings" / "1" / "model.py")

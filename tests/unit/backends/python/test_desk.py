@@ -103,9 +103,9 @@ async def test_a_change_that_is_ended_or_breaks_is_answered_all_the_same(caplog:
     assert await rig.answers.get() == (1, {"error": "Server exiting", "code": 4})
     await asyncio.gather(task, return_exceptions=True)
     rig.question(2, ask="load", name="broken", config="", files={})
-    (task,) = rig.desk._tasks
+    (broken,) = rig.desk._tasks - {task}  # when a task that is done leaves them differs from Python to Python
     with pytest.raises(ZeroDivisionError):
-        await task
+        await broken
     assert (await rig.answers.get())[1]["error"] == "the server did not come to an end with it"
 
 
