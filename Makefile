@@ -21,6 +21,8 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check -qq
 ARGS ?=
 # Tests run in two processes, the tests of a file in one of them; ARGS="-n 0" runs them in one.
 PYTEST = $(BIN)/python -m pytest -n 2 --dist loadfile
+# Tests start hundreds of servers and workers; each would compile anew what bytecode is not kept of.
+test test-slow: export PYTHONDONTWRITEBYTECODE =
 
 # onnxruntime and onnxruntime-gpu own the same module, so one of them is chosen here.
 EXTRA := $(if $(shell command -v nvidia-smi >/dev/null 2>&1 && nvidia-smi -L 2>/dev/null | grep GPU),gpu,cpu)
