@@ -19,8 +19,10 @@ LOCK ?= packaging/locks/shipped.txt
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check -qq
 ARGS ?=
-# Tests run in two processes, the tests of a file in one of them; ARGS="-n 0" runs them in one.
-PYTEST = $(BIN)/python -m pytest -n 2 --dist loadfile
+# Tests run in two processes, the tests of a file in one of them; ARGS="-n 0" runs them in one. Slow ones run alone.
+IN_TWO = -n 2 --dist loadfile
+# Tests start hundreds of servers and workers; each would compile anew what bytecode is not kept of.
+test test-slow: export PYTHONDONTWRITEBYTECODE =
 
 # onnxruntime and onnxruntime-gpu own the same module, so one of them is chosen here.
 EXTRA := $(if $(shell command -v nvidia-smi >/dev/null 2>&1 && nvidia-smi -L 2>/dev/null | grep GPU),gpu,cpu)
@@ -37,10 +39,10 @@ up: $(VENV)/.installed
 	$(BIN)/infer up --model-repository model_repository $(ARGS)
 
 test: $(VENV)/.installed-dev
-	$(PYTEST) -m "not slow" $(ARGS)
+	$(BIN)/python -m pytest $(IN_TWO) -m "not slow" $(ARGS)
 
 test-slow: $(VENV)/.installed-dev
-	$(PYTEST) -m slow $(ARGS)
+	$(BIN)/python -m pytest -m slow $(ARGS)
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import gc
 import os
 import re
@@ -246,11 +247,23 @@ def run_infer() -> RunInfer:
 
 @pytest.fixture(scope="session")
 def aoti_package(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An AOTInductor package, the one that all tests share because a compiler makes it.
+    """An AOTInductor package, the one that the tests of all processes share because a compiler makes it.
 
     ``forward(pair, factor)`` takes ``pair["a"]``, ``pair["b"]`` and the keyword ``factor``, FP32 [rows, 2] all, and
     returns ``{"total": (a + b) * factor, "rest": [a - b]}``.
     """
+    folder = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        folder = folder.parent
+    path = folder / "aoti.pt2"
+    with (folder / "aoti.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not path.exists():
+            _compile(path)
+    return path
+
+
+def _compile(path: Path) -> None:
     import torch
 
     class Nested(torch.nn.Module):
@@ -260,13 +273,11 @@ def aoti_package(tmp_path_factory: pytest.TempPathFactory) -> Path:
     free = {0: torch.export.Dim.AUTO}
     args, kwargs = ({"a": torch.zeros(2, 2), "b": torch.ones(2, 2)},), {"factor": torch.ones(2, 2)}
     shapes = {"pair": {"a": free, "b": free}, "factor": free}
-    path = tmp_path_factory.mktemp("aoti") / "model.pt2"
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the compiler's own code
         program = torch.export.export(Nested(), args, kwargs, dynamic_shapes=shapes)
         with torch._inductor.config.patch(compile_threads=1):  # no pool of processes that outlives the test
             torch._inductor.aoti_compile_and_package(program, package_path=str(path))
-    return path
 
 
 @pytest.fixture(scope="session")

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     Serve = Any
 
-SLACK = 3
+SLACK = 10
 """What the bounds of the cases are widened by on a busy machine."""
 LIMIT_S = 30
 MODEL = """
@@ -264,7 +264,7 @@ def test_a_request_may_shorten_its_time_and_not_extend_it(case: Case) -> None:
     for answer, bound in ((short, 0.2), (long, 1.0)):
         status, document, seconds = answer.result()
         assert (status, document["error"]) == (503, "Request timeout expired")
-        assert bound <= seconds < 1.0 * SLACK
+        assert bound <= seconds < 5.0
     assert short.result()[2] < long.result()[2]
     case.open_gate()
     assert running.result()[0] == 200

@@ -54,9 +54,10 @@ def out(*values, name="OUT"):
 """
 ACCUM = """
 class TritonPythonModel:
-    # Keeps a sum for each sequence by its id; 1000 as input asks how many sums there are.
+    # Keeps a sum for each sequence by its id; 1000 as input asks how many sums there are, -40 takes 40 ms after "go".
     def initialize(self, args):
         self.sums = {}
+        self.go = os.path.join(args["model_repository"], "go")
     def execute(self, requests):
         responses = []
         for request in requests:
@@ -69,6 +70,8 @@ class TritonPythonModel:
                 responses.append(out(len(self.sums)))
                 continue
             if value < 0:
+                while not os.path.exists(self.go):
+                    time.sleep(0.002)
                 time.sleep(-value / 1000)
                 value = 1
             self.sums[key] += value
@@ -179,12 +182,17 @@ MODELS = {
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory, serve: Serve) -> Iterator[RunningServer]:
+def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
     repository: Path = tmp_path_factory.mktemp("models")
     for name, (config, source) in MODELS.items():
         (repository / name / "1").mkdir(parents=True)
         (repository / name / "config.pbtxt").write_text(config)
         (repository / name / "1" / "model.py").write_text(HEADER + source)
+    return repository
+
+
+@pytest.fixture(scope="module")
+def server(repository: Path, serve: Serve) -> Iterator[RunningServer]:
     with serve(repository) as running:
         yield running
 
@@ -313,7 +321,10 @@ def test_a_sequence_ends_with_the_worker_that_has_its_state(client: Any) -> None
 # CASE-48 and CASE-49
 
 
-def test_work_that_waits_is_not_idle_however_short_the_idle_time_is(grpc_client: Any) -> None:
+def test_work_that_waits_is_not_idle_however_short_the_idle_time_is(
+    server: RunningServer, repository: Path, grpc_client: Any
+) -> None:
+    (scheduler,) = [served.scheduler for entry, served in server.engine.rows() if entry.name == "hasty" and served]
     answers: queue.SimpleQueue[Any] = queue.SimpleQueue()
     for index in range(5):
         given = grpcclient.InferInput("IN", [1], "INT32")
@@ -326,6 +337,12 @@ def test_work_that_waits_is_not_idle_however_short_the_idle_time_is(grpc_client:
             sequence_start=index == 0,
             sequence_end=index == 4,
         )
+        # One after the other, as each has a call of its own; the first does not end before all are there.
+        deadline = time.monotonic() + LIMIT_S
+        while scheduler.in_flight <= index:
+            assert time.monotonic() < deadline
+            threading.Event().wait(0.002)
+    (repository / "hasty" / "go").touch()
     got = [answers.get(timeout=LIMIT_S) for _ in range(5)]
     assert [error for _, error in got] == [None] * 5
     assert sorted(int(result.as_numpy("OUT")[0]) for result, _ in got) == [1, 2, 3, 4, 5]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -205,9 +206,10 @@ def test_a_repository_that_is_none_ends_the_server_with_one(start_server: StartS
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["SIGINT", "SIGTERM"])
 def test_a_signal_ends_the_server_with_zero_and_nothing_is_left_behind(
-    start_server: StartServer, number: signal.Signals
+    start_server: StartServer, number: signal.Signals, root: Path, tmp_path: Path
 ) -> None:
-    server = start_server(verb="up")
+    shutil.copytree(root / "model_repository" / "simple", tmp_path / "simple")
+    server = start_server("--model-repository", str(tmp_path), verb="up")
     assert len(server.processes()) > 1, "the sample in Python has a worker process"
     assert server.stop(number) == 0
     assert server.lines[-1].endswith('"stopped"')

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from textual import _wait
 
 from infer.tui.app import DashboardApp
 from infer.tui.failure import ClientError, Kind
@@ -20,6 +21,15 @@ if TYPE_CHECKING:
     from textual.pilot import Pilot
 
 START = 1_800_000_000.0
+SLICE_S = 0.004
+"""How long the process has to do next to nothing before a key counts as dealt with."""
+
+
+@pytest.fixture(autouse=True)
+def short_slices(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pilot looks whether the app is idle in slices of 4 ms; with Textual's own, of 20, most of a test is waiting."""
+    monkeypatch.setattr(_wait, "SLEEP_GRANULARITY", SLICE_S)
+    monkeypatch.setattr(_wait, "SLEEP_IDLE", SLICE_S / 8)
 
 
 def model(name: str, **changes: Any) -> ModelSnapshot:

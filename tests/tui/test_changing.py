@@ -144,7 +144,7 @@ async def test_a_read_only_dashboard_changes_nothing(opened: Any, source: Any, s
 
 
 async def test_a_server_that_says_why_it_may_not_be_changed_is_believed(
-    opened: Any, source: Any, screen_text: Any
+    opened: Any, source: Any, screen_text: Any, until: Any
 ) -> None:
     from dataclasses import replace
 
@@ -155,7 +155,7 @@ async def test_a_server_that_says_why_it_may_not_be_changed_is_believed(
         assert app.screen is app.front
         source.server = replace(source.server, changes="")
         app.poller.now()
-        await pilot.pause(0.1)
+        await until(pilot, lambda: not app.refusal, "the next picture")
         await pilot.press("u")
         await pilot.pause()
         assert isinstance(app.screen, ConfirmScreen)

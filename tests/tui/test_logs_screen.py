@@ -8,6 +8,7 @@ import pytest
 
 from infer.tui.demo import DemoServer
 from infer.tui.failure import ClientError
+from infer.tui.screens import logs
 from infer.tui.screens.logs import LogsScreen
 from infer.tui.snapshot import LogPage, LogRecord
 from infer.tui.widgets.log_lines import LogLines
@@ -86,17 +87,20 @@ async def test_the_end_of_the_log_is_shown_and_followed(make_app: Any, until: An
         assert logged.asked[:2] == [None, 102]
 
 
-async def test_it_asks_only_while_it_is_in_front(make_app: Any, until: Any, logged: Logged) -> None:
-    app = make_app(source=logged, interval_s=0.01)
+async def test_it_asks_only_while_it_is_in_front(
+    make_app: Any, until: Any, logged: Logged, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(logs, "_SHORTEST_S", 0.05)
+    app = make_app(source=logged, interval_s=0.05)
     async with app.run_test(size=(80, 24)) as pilot:
         await until(pilot, lambda: app.history.latest, "a picture")
         assert logged.asked == []
         await pilot.press("3")
         await until(pilot, lambda: logged.asked, "a question")
         await pilot.press("1")
-        await pilot.pause(0.6)
+        await pilot.pause(0.2)
         asked = len(logged.asked)
-        await pilot.pause(0.6)
+        await pilot.pause(0.2)
         assert len(logged.asked) == asked
 
 

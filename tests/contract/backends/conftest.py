@@ -20,12 +20,14 @@ from infer.backends.api.request import InferenceRequest
 from infer.backends.api.tensor import Tensor
 from infer.backends.python.backend import PythonBackend
 from infer.backends.python.instance import PythonInstance
+from infer.backends.python.process import Zygote
 from infer.backends.python.restart import RestartPolicy
 from infer.backends.python.worker import space
 from infer.server.observe.custom_metrics import CustomMetricRegistry
+from infer.tests.contract.backends.nursery import Nursery
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Sequence
+    from collections.abc import AsyncIterator, Callable, Iterator, Sequence
     from pathlib import Path
 
     from infer.backends.api.response import InferenceResponse
@@ -256,8 +258,29 @@ def mode() -> str:
     return "process"
 
 
+@pytest.fixture(scope="session")
+def nursery() -> Iterator[Nursery]:
+    """Where the zygotes of all rigs come from."""
+    nursery = Nursery()
+    yield nursery
+    nursery.close()
+
+
 @pytest.fixture
-async def rig(tmp_path: Path, mode: str) -> AsyncIterator[Rig]:
+def forked_zygotes(nursery: Nursery, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Zygotes of the rigs are forked; with another command or for another interpreter they are started as ever."""
+    execute = Zygote._execute
+
+    def started(self: Zygote, descriptor: int) -> Any:
+        if self._environment is None and self._context.worker_command == ZYGOTE:
+            return nursery.fork(descriptor)
+        return execute(self, descriptor)
+
+    monkeypatch.setattr(Zygote, "_execute", started)
+
+
+@pytest.fixture
+async def rig(tmp_path: Path, mode: str, forked_zygotes: None) -> AsyncIterator[Rig]:
     """A Python backend without options. Afterwards no process, thread, descriptor and private module of it is left."""
     before = psutil.Process().num_fds()
     children = psutil.Process().children(recursive=True)
@@ -273,6 +296,6 @@ async def rig(tmp_path: Path, mode: str) -> AsyncIterator[Rig]:
 
 
 @pytest.fixture
-def rig_with_options(tmp_path: Path, mode: str) -> Callable[[dict[str, str]], Rig]:
+def rig_with_options(tmp_path: Path, mode: str, forked_zygotes: None) -> Callable[[dict[str, str]], Rig]:
     """Makes a Python backend with options; whoever asks for it closes it."""
     return lambda options: Rig(tmp_path, options, mode)

@@ -12,6 +12,7 @@ import pytest
 
 import infer
 from infer.backends.api.errors import Code, InferError
+from infer.server.scheduling import wait_watch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -127,7 +128,7 @@ def test_case_21_calls_of_one_wrapper_with_a_coroutine_really_overlap(server: in
     """server#7888."""
     before = time.monotonic()
     assert ask_all(server, "wrapper", [[500]] * 8) == [[500]] * 8
-    assert time.monotonic() - before < 2.5
+    assert time.monotonic() - before < 8 * 0.5, "one after the other"
 
 
 def test_case_21_what_waits_waits_at_the_slow_model_and_not_at_the_wrapper(server: infer.Server) -> None:
@@ -490,7 +491,7 @@ def test_case_24_a_call_that_turns_out_to_wait_for_itself_fails_and_names_the_ci
     """server#6236."""
     before = time.monotonic()
     error = refusal(server, name, 2)
-    assert time.monotonic() - before < 4
+    assert time.monotonic() - before < LIMIT_S
     assert error.code is Code.INTERNAL
     assert "UNAVAILABLE" in str(error)
     assert "would wait for itself" in str(error)
@@ -503,7 +504,7 @@ def test_case_24_a_circle_of_certain_waits_is_found_at_once(server: infer.Server
     for name, chain in (("countdown", "countdown_0_0 → countdown_0_0"), ("ping", "pong_0_0 → ping_0_0 → pong_0_0")):
         before = time.monotonic()
         assert f"would wait for itself: {chain}; " in str(refusal(server, name, 2))
-        assert time.monotonic() - before < 0.5
+        assert time.monotonic() - before < wait_watch.DOUBT_S
         assert ask(server, name, 0) == [0]
 
 

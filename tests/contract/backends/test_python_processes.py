@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 CWD = str(Path.cwd())
 UTILITIES = str(Path(triton_python_backend_utils.__file__).parent)
 MIB = 1 << 20
+LIMIT_S = 20
 ALLOCATE = """
 class TritonPythonModel:
     def execute(self, requests):
@@ -49,6 +50,29 @@ def ints(*values: int) -> np.ndarray[Any, Any]:
 
 def touch(path: Path) -> None:
     path.touch()
+
+
+@pytest.fixture
+def waits(monkeypatch: pytest.MonkeyPatch) -> list[waiting.Waiting]:
+    """The waits for workers that began, the latest last."""
+    begun: list[waiting.Waiting] = []
+    enter = waiting.Waiting.__aenter__
+
+    async def entered(self: waiting.Waiting) -> waiting.Waiting:
+        begun.append(self)
+        return await enter(self)
+
+    monkeypatch.setattr(waiting.Waiting, "__aenter__", entered)
+    return begun
+
+
+async def over_once(waits: list[waiting.Waiting], phase: str, words: str) -> None:
+    """Let the time of a wait be up as soon as the worker is in this phase and has said so."""
+    while not waits or waits[-1].phase != phase or words not in waits[-1].last_words():  # noqa: ASYNC110  tells nobody
+        await asyncio.sleep(0.01)
+    left = waits[-1]._scope.when() - asyncio.get_running_loop().time()
+    assert 0 < left <= LIMIT_S
+    waits[-1]._scope.reschedule(0)
 
 
 def bounded(rig: Rig, seconds: float) -> None:
@@ -79,26 +103,30 @@ class TritonPythonModel:
     ],
 )
 async def test_a_load_that_hangs_is_ended_in_time_with_the_phase_and_the_last_words(
-    rig: Rig, source: str, phase: str
+    rig: Rig, waits: list[waiting.Waiting], source: str, phase: str
 ) -> None:
-    bounded(rig, 3)
+    bounded(rig, LIMIT_S)
+    loading = asyncio.ensure_future(rig.load("hangs", source))
+    await over_once(waits, phase, "about to hang")
     with pytest.raises(LoadFailed) as raised:
-        await rig.load("hangs", source)
-    sentence = f"instance 'hangs_0_0' was not ready within 3 s (--model-load-timeout); it was {phase}."
+        await loading
+    sentence = f"instance 'hangs_0_0' was not ready within {LIMIT_S} s (--model-load-timeout); it was {phase}."
     assert str(raised.value) == f"{sentence} Last words: about to hang"
     assert rig.instances[-1].pid == 0
 
 
-async def test_an_auto_completion_that_hangs_is_ended_in_time(rig: Rig) -> None:
-    bounded(rig, 3)
+async def test_an_auto_completion_that_hangs_is_ended_in_time(rig: Rig, waits: list[waiting.Waiting]) -> None:
+    bounded(rig, LIMIT_S)
     source = """
 class TritonPythonModel:
     @staticmethod
     def auto_complete_config(config):
         threading.Event().wait()
 """
+    completing = asyncio.ensure_future(rig.backend.auto_complete(rig.config("auto"), rig.write("auto", source)))
+    await over_once(waits, "in auto_complete_config", "")
     with pytest.raises(LoadFailed, match=r"model 'auto' version 1 was not .* it was in auto_complete_config$"):
-        await rig.backend.auto_complete(rig.config("auto"), rig.write("auto", source))
+        await completing
     await rig.backend.stop()
 
 

@@ -59,7 +59,7 @@ def test_a_server_that_does_not_answer_costs_a_third_of_a_second() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         began = time.perf_counter()
         assert offered(url=f"http://127.0.0.1:{silent.getsockname()[1]}") == []
-        assert time.perf_counter() - began < 2 * completion.LIMIT_S + 1
+        assert time.perf_counter() - began < 20 * completion.LIMIT_S, "a command would wait five times as long"
 
 
 def test_contexts_are_offered(home: Path) -> None:
