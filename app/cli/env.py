@@ -74,7 +74,7 @@ def prune(
     if dry_run or not found:
         for one in found:
             print(one.folder.name)
-        note(f"{len(found)} environments with {size} would be removed" if found else "nothing to remove")
+        note(f"would remove {len(found)}, {size} in all" if found else "nothing to remove")
         return
     if not yes and sys.stdin.isatty() and not typer.confirm(f"Remove {len(found)} with {size}?", err=True):
         raise CommandError("nothing was removed", "the answer was no", "if you mean it: infer env prune --yes")
