@@ -129,14 +129,14 @@ def test_calls_of_one_wrapper_with_a_coroutine_really_overlap(server: infer.Serv
 
 
 def test_what_waits_waits_at_the_slow_model_and_not_at_the_wrapper(server: infer.Server) -> None:
-    """CASE-21 (server#7888): sixteen calls of a model that has eight instances."""
+    """CASE-21 (server#7888): twenty calls of a model that has eight instances."""
     most = {"sleepy": 0, "wrapper": 0}
-    with ThreadPoolExecutor(16) as pool:
-        answers = [pool.submit(ask, server, "wrapper", 100) for _ in range(16)]
+    with ThreadPoolExecutor(20) as pool:
+        answers = [pool.submit(ask, server, "wrapper", 200) for _ in range(20)]
         while not all(answer.done() for answer in answers):
             for name, count in most.items():
                 most[name] = max(count, server.statistics(name)[0].pending)
-    assert 4 <= most["sleepy"] <= 8
+    assert most["sleepy"] >= 4
     assert most["wrapper"] == 0
 
 
