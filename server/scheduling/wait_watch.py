@@ -29,7 +29,9 @@ if TYPE_CHECKING:
 log = logging.getLogger("infer.scheduling")
 
 DOUBT_S = 1.0
-"""How long a call that perhaps nothing waits for has to be open before it counts, and how often that is looked at."""
+"""How long a call that perhaps nothing waits for has to be open before it counts."""
+LOOK_S = 0.5
+"""How often that is looked at: a worker too takes its time to say that it is held up, and two seconds are the limit."""
 _DOUBT_NS = int(DOUBT_S * 1_000_000_000)
 
 
@@ -77,7 +79,7 @@ class WaitWatch:
 
     def _arm(self) -> None:
         if self._timer is None and len(self._waiting):
-            self._timer = self._loop.call_later(DOUBT_S, self.look_again)
+            self._timer = self._loop.call_later(LOOK_S, self.look_again)
 
     def _resolve(self, tickets: list[Ticket]) -> None:
         """Fail calls until none of these waits for itself; of a circle the one that was made last."""

@@ -109,7 +109,8 @@ class Channel(Exchange):
 
         For a thread that waits for a frame with all that the model executes.
         """
-        if not self._reading.acquire(blocking=False):
+        # Where the model's thread always reads it would wait for what is read here, and not read when that is over.
+        if self.always_read or not self._reading.acquire(blocking=False):
             self.expect(waiter)
             return
         try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol
 
 from . import c_python_backend_utils, frames, handed, parcels, triton_python_backend_utils
 from .border import Border
@@ -68,7 +68,7 @@ class DirectChannel(Channel):
 
     def next_frame(self) -> Frame:
         """Wait for a frame for the model. Raises BrokenPipeError at the end."""
-        frame = cast("Frame | None", self._inbox.get())
+        frame = self._inbox.get()
         if frame is None or self._ended:
             raise BrokenPipeError(_GONE)
         return frame

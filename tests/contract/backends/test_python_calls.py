@@ -80,9 +80,7 @@ def coroutine(name: str, body: str, **config: Any) -> None:
 
 plain("double", "return out(tensor(each) * 2)\n")
 plain("sleepy", "time.sleep(tensor(each)[0] / 1000); return out(tensor(each))\n", count=8)
-plain("bottleneck", "time.sleep(tensor(each)[0] / 1000); return out(tensor(each))\n")
 coroutine("wrapper", "return out(value(await request('sleepy', tensor(each)).async_exec()))\n")
-coroutine("queueing", "return out(value(await request('bottleneck', tensor(each)).async_exec()))\n")
 
 
 @pytest.fixture(scope="module")
@@ -124,23 +122,23 @@ def refusal(server: infer.Server, name: str, *values: int) -> InferError:
 # -- executions that overlap --------------------------------------------------------------------------------------
 
 
-def test_case_21_calls_of_one_wrapper_with_a_coroutine_really_overlap(server: infer.Server) -> None:
-    """server#7888."""
+def test_calls_of_one_wrapper_with_a_coroutine_really_overlap(server: infer.Server) -> None:
+    """CASE-21 (server#7888): eight calls take less than two and a half of them."""
     before = time.monotonic()
-    assert ask_all(server, "wrapper", [[500]] * 8) == [[500]] * 8
-    assert time.monotonic() - before < 8 * 0.5, "one after the other"
+    assert ask_all(server, "wrapper", [[1000]] * 8) == [[1000]] * 8
+    assert time.monotonic() - before < 2.5
 
 
-def test_case_21_what_waits_waits_at_the_slow_model_and_not_at_the_wrapper(server: infer.Server) -> None:
-    """server#7888."""
-    most = {"bottleneck": 0, "queueing": 0}
-    with ThreadPoolExecutor(6) as pool:
-        answers = [pool.submit(ask, server, "queueing", 50) for _ in range(6)]
+def test_what_waits_waits_at_the_slow_model_and_not_at_the_wrapper(server: infer.Server) -> None:
+    """CASE-21 (server#7888): twenty calls of a model that has eight instances."""
+    most = {"sleepy": 0, "wrapper": 0}
+    with ThreadPoolExecutor(20) as pool:
+        answers = [pool.submit(ask, server, "wrapper", 200) for _ in range(20)]
         while not all(answer.done() for answer in answers):
             for name, count in most.items():
                 most[name] = max(count, server.statistics(name)[0].pending)
-    assert most["bottleneck"] >= 3
-    assert most["queueing"] == 0
+    assert most["sleepy"] >= 4
+    assert most["wrapper"] == 0
 
 
 coroutine("sleeper", "await asyncio.sleep(tensor(each)[0] / 1000); return out(tensor(each))\n")
@@ -275,8 +273,8 @@ def test_a_hundred_calls_are_under_way_at_once_without_a_thread_each(server: inf
     assert ask(server, "gathers", 100) == [2 * n for n in range(100)]
 
 
-def test_case_28_many_wrappers_iterate_decoupled_calls_at_once(server: infer.Server) -> None:
-    """python_backend#325, python_backend#439."""
+def test_many_wrappers_iterate_decoupled_calls_at_once(server: infer.Server) -> None:
+    """CASE-28 (python_backend#325, python_backend#439)."""
     before = time.monotonic()
     assert ask_all(server, "sums", [[n % 2] for n in range(32)]) == [[190, 21, 21]] * 32
     assert ask_all(server, "sums_in_threads", [[1]] * 32) == [[190]] * 32
@@ -299,16 +297,20 @@ model(
     """
 class TritonPythonModel:
     def initialize(self, args):
-        self.go, self.answers = threading.Event(), []
+        self.loaded, self.executing, self.answers = threading.Event(), threading.Event(), []
         self.thread = threading.Thread(target=self.work, daemon=True)
         self.thread.start()
     def work(self):
-        self.go.wait()
-        self.answers.append(value(request("double", [21]).exec()))
+        for moment in (self.loaded, self.executing):
+            moment.wait()
+            self.answers.extend(value(request("double", [21]).exec()))
     def execute(self, requests):
-        self.go.set()
+        if tensor(requests[0])[0] == 0:
+            threading.Timer(0.02, self.loaded.set).start()
+            return [out([0])]
+        self.executing.set()
         self.thread.join()
-        return [out(self.answers[0]) for _ in requests]
+        return [out(self.answers)]
 """,
 )
 plain(
@@ -378,19 +380,34 @@ return out([value(second)[0]])
 plain("timed_call", "return out(value(request('timed', [[1]], timeout=int(tensor(each)[0])).exec())[0])\n")
 
 
-def test_case_25_a_thread_started_in_initialize_calls_another_model(server: infer.Server) -> None:
-    """server#5815."""
-    assert ask(server, "early", 1) == [42]
+def test_a_thread_started_in_initialize_calls_another_model_with_and_without_an_execution(
+    server: infer.Server,
+) -> None:
+    """CASE-25 (server#5815)."""
+    before = server.statistics("double")[0].success.count
+    assert ask(server, "early", 0) == [0]
+    deadline = time.monotonic() + LIMIT_S
+    while server.statistics("double")[0].success.count == before:
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+    assert ask(server, "early", 1) == [42, 42]
 
 
-def test_case_22_calls_of_equal_shape_are_batched_and_others_succeed_one_by_one(server: infer.Server) -> None:
-    """server#7774."""
+def test_calls_of_equal_shape_are_batched_and_others_succeed_one_by_one_for_a_reason_that_is_told(
+    server: infer.Server,
+) -> None:
+    """CASE-22 (server#7774). The last of the four shapes is alone by then, and waits for the delay."""
     assert ask(server, "four", 0) == [4, 4, 4, 4]
+    equal = server.statistics("batchlen")[0].batch_limits
+    assert {limit: count for limit, count in equal.items() if count} == {"delay over": 1}
     assert ask(server, "four", 1) == [1, 1, 1, 1]
+    both = server.statistics("batchlen")[0].batch_limits
+    assert {limit: count for limit, count in both.items() if count} == {"delay over": 2, "shape differs": 3}
+    assert server.statistics("four")[0].batch_limits == {}
 
 
-def test_case_27_sequence_flags_and_ids_of_a_call_reach_the_callee(server: infer.Server) -> None:
-    """server#3770."""
+def test_sequence_flags_and_ids_of_a_call_reach_the_callee(server: infer.Server) -> None:
+    """CASE-27 (server#3770)."""
     for who in (7, 0):
         assert ask(server, "sequence", who) == [1, 1, 3, 1, 6, 0]
 
@@ -476,31 +493,27 @@ class TritonPythonModel:
 )
 
 
-@pytest.mark.parametrize(
-    ("name", "chain"),
-    [
-        ("countdown_in_the_loop", "countdown_in_the_loop_0_0 → countdown_in_the_loop_0_0"),
-        ("countdown_run", "countdown_run_0_0 → countdown_run_0_0"),
-        ("countdown_pool", "countdown_pool_0_0 → countdown_pool_0_0"),
-        ("countdown_fork", "countdown_fork_0_0 → countdown_fork_0_0"),
-    ],
-)
-def test_case_24_a_call_that_turns_out_to_wait_for_itself_fails_and_names_the_circle(
-    server: infer.Server, name: str, chain: str
-) -> None:
-    """server#6236."""
-    before = time.monotonic()
-    error = refusal(server, name, 2)
-    assert time.monotonic() - before < LIMIT_S
-    assert error.code is Code.INTERNAL
-    assert "UNAVAILABLE" in str(error)
-    assert "would wait for itself" in str(error)
-    assert chain in str(error)
-    assert ask(server, name, 0) == [0]
+def test_a_call_that_turns_out_to_wait_for_itself_fails_and_names_the_circle(server: infer.Server) -> None:
+    """CASE-24 (server#6236): within two seconds, in whatever way the model calls itself."""
+
+    def timed_refusal(name: str) -> tuple[InferError, float]:
+        before = time.monotonic()
+        return refusal(server, name, 2), time.monotonic() - before
+
+    names = [f"countdown_{way}" for way in ("in_the_loop", "run", "pool", "fork")]
+    with ThreadPoolExecutor(len(names)) as pool:
+        refusals = dict(zip(names, pool.map(timed_refusal, names), strict=True))
+    for name, (error, seconds) in refusals.items():
+        # A busy machine is late once, a server that looks too seldom is late again.
+        assert min(seconds, timed_refusal(name)[1] if seconds >= 2 else seconds) < 2, name
+        assert error.code is Code.INTERNAL
+        assert "UNAVAILABLE" in str(error)
+        assert f"would wait for itself: {name}_0_0 → {name}_0_0" in str(error)
+        assert ask(server, name, 0) == [0]
 
 
-def test_case_24_a_circle_of_certain_waits_is_found_at_once(server: infer.Server) -> None:
-    """server#6236."""
+def test_a_circle_of_certain_waits_is_found_at_once(server: infer.Server) -> None:
+    """CASE-24 (server#6236)."""
     for name, chain in (("countdown", "countdown_0_0 → countdown_0_0"), ("ping", "pong_0_0 → ping_0_0 → pong_0_0")):
         before = time.monotonic()
         assert f"would wait for itself: {chain}; " in str(refusal(server, name, 2))

@@ -353,3 +353,10 @@ def test_a_broken_packet_ends_the_channel_with_its_reason(pair: Pair) -> None:
     pair.server.send(b"short")
     with pytest.raises(EOFError, match="the channel broke: packet of 5 bytes is shorter than a header"):
         pair.channel.next_frame()
+
+
+def test_where_the_models_thread_always_reads_nobody_else_does(pair: Pair) -> None:
+    pair.channel.always_read = True
+    pair.channel.read_until(lambda: pytest.fail("it reads"), "a call")
+    pair.server.send(frames.pack(Kind.EXECUTE, 1))
+    assert pair.channel.next_frame().id == 1
