@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import sys
 import time
 import traceback
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from .loading import ModelLoadError
 
@@ -13,28 +15,35 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
+_PASSING = (SystemExit, KeyboardInterrupt, GeneratorExit)
+
 
 class Border:
     """``with Border() as border:`` runs the model's code; ``border.failure`` says what it raised, "" for nothing.
 
     The one place where a foreign exception is caught. It is not kept: its traceback holds the model's tensors. What
-    ends a thread or the process (``SystemExit``, ``KeyboardInterrupt``) passes.
+    ends a thread or the process (``SystemExit``, ``KeyboardInterrupt``) passes. A process that the model's code has
+    forked ends here: it is nobody's worker, and would take the place of the one that waits for it.
     """
 
-    __slots__ = ("failed_at", "failure")
+    __slots__ = ("_pid", "failed_at", "failure")
 
     def __init__(self) -> None:
         self.failure = ""
         self.failed_at = 0
         """When (monotonic ns); finding the words takes longer than many a model."""
+        self._pid = 0
 
     def __enter__(self) -> Self:
+        self._pid = os.getpid()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> bool:
-        if not isinstance(error, Exception):
+        if os.getpid() != self._pid:
+            _end_fork(error)
+        if error is None or isinstance(error, _PASSING):
             return False
         self.failed_at = time.monotonic_ns()
         self.failure = str(error) if isinstance(error, ModelLoadError) else describe(error)
@@ -50,11 +59,26 @@ class LastBorder(Border):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> bool:
         if isinstance(error, SystemExit):
-            code = error.code if isinstance(error.code, int) else int(error.code is not None)
-            self.failure = f"It ended with exit status {code}."
+            self.failure = f"It ended with exit status {exit_status(error)}."
         elif error is not None:
             self.failure = f"It ended with {describe(error)}"
         return True
+
+
+def _end_fork(error: BaseException | None) -> NoReturn:
+    """End a process that the model's code has forked and that leaves this code, as a program of its own would end."""
+    status = exit_status(error) if isinstance(error, SystemExit) else int(error is not None)
+    with contextlib.suppress(OSError, ValueError):
+        if error is not None and not isinstance(error, SystemExit):
+            sys.stderr.write(f"process {os.getpid()}, which the model has forked, ends with {describe(error)}\n")
+        sys.stdout.flush()
+        sys.stderr.flush()
+    os._exit(status & 0xFF)
+
+
+def exit_status(error: SystemExit) -> int:
+    """The status that a program ends with: 0 for no code, 1 for one that is no number."""
+    return error.code if isinstance(error.code, int) else int(error.code is not None)
 
 
 def describe(error: BaseException) -> str:

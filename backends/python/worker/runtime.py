@@ -68,6 +68,10 @@ class Runtime:
         """Whether this process is the worker itself, not a fork of it."""
         return os.getpid() == self._worker_pid
 
+    def leave(self) -> None:
+        """The worker ends: what becomes of its requests, the server sees by that, and says why."""
+        self._worker_pid = 0
+
     @property
     def connected(self) -> bool:
         """Whether there is a server to talk to."""

@@ -246,7 +246,7 @@ class Worker:
     async def _background(self, coroutine: Coroutine[Any, Any, Any]) -> None:
         with Border() as border:
             await coroutine
-        if border.failure:
+        if border.failure and not RUNTIME.finalizing:
             text = f"Error encountered in '{self._instance}' while executing: {border.failure}"
             logger.emit(text, logger.LogLevel.ERROR, __file__, 0)
 
@@ -266,6 +266,8 @@ def main(sock: socket.socket) -> None:
     try:
         Worker(functools.partial(Channel, sock)).run()
     finally:
+        # First, while what ends it still holds the requests: they fail with that, not for having been dropped.
+        RUNTIME.leave()
         # A fork ends without the interpreter's own end, so what the model has registered for it is run here.
         atexit._run_exitfuncs()  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
         for stream in (sys.stdout, sys.stderr):
