@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ..backends.api.errors import Code, InferError, InvalidArgument, Unavailable
+from ..backends.api.errors import Code, InferError, Internal, InvalidArgument, Unavailable
 from .lifecycle.backends import Backends
 from .lifecycle.loader import Loader, LoaderSettings
 from .lifecycle.model_control import EngineControl
@@ -55,6 +55,10 @@ EXTENSIONS = (
 )
 """Triton's list, in Triton's order: clients look names up in it."""
 
+_NEEDS_DECOUPLED = (
+    "Model {name} is using the decoupled. The current BLS request call doesn't support models using the decoupled "
+    "transaction policy. Please use 'exec(decoupled=True)' or 'async_exec(decoupled=True)'."
+)
 STOPPING = "Server is stopping, scheduler for model has stopped accepting new inference requests"
 
 
@@ -290,11 +294,15 @@ class _Caller:
         self._engine = engine
         self._watch = watch
 
-    def call(self, request: InferenceRequest, on_response: Callable[[InferenceResponse], None]) -> Call:
+    def call(
+        self, request: InferenceRequest, on_response: Callable[[InferenceResponse], None], *, single: bool = False
+    ) -> Call:
         try:
             target = self._engine.find(request.model_name, request.model_version)
         except InferError:
             target = None  # refused and counted below
+        if single and target is not None and target.signature.decoupled:
+            raise Internal(_NEEDS_DECOUPLED.format(name=request.model_name))
         if target is not None and target.scheduler.instances.is_probed:
             return ProbedCall(target, request, on_response, self._submit, self._engine.loop)
         return self._submit(request, on_response, target)

@@ -44,9 +44,12 @@ class OpenCall(Protocol):
 class ModelCaller(Protocol):
     """Calls models of this server. Serving loop only."""
 
-    def call(self, request: InferenceRequest, on_response: Callable[[InferenceResponse], None]) -> Call:
+    def call(
+        self, request: InferenceRequest, on_response: Callable[[InferenceResponse], None], *, single: bool = False
+    ) -> Call:
         """Send a request; ``on_response`` gets every response on the serving loop, exactly one of them final.
 
-        A request that is refused (unknown model, wrong shape) raises InferError and gets no response.
+        ``single``: the caller takes one response, so a decoupled model is none to call. A request that is refused
+        (that, unknown model, wrong shape) raises InferError and gets no response.
         """
         ...

@@ -91,7 +91,8 @@ class CallBook:
             self._respond(call_id, InferenceResponse(error=InvalidArgument(str(exc))))
             return
         try:
-            opened.call = self._caller.call(request, partial(self._respond, call_id))
+            single = not frame.flags & frames.DECOUPLED
+            opened.call = self._caller.call(request, partial(self._respond, call_id), single=single)
         except InferError as exc:
             words = _REFUSED.format(name=request.model_name, cause=exc)
             self._respond(call_id, InferenceResponse(error=InferError(words, code=exc.code)))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import frames, parcels
 from .credit import Credit
-from .errors import TritonErrorCode, TritonModelException
+from .errors import TritonErrorCode, TritonModelException, whole
 from .response import InferenceResponse, empty_entry, error_entry
 from .runtime import RUNTIME
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 COMPLETE_FINAL = 1
 """TRITONSERVER_RESPONSE_COMPLETE_FINAL."""
+_UINT32 = (1 << 32) - 1
 _CLOSED = "Unable to send response. Response sender has been closed."
 
 
@@ -186,8 +187,11 @@ class InferenceResponseSender:
     def send(self, response: InferenceResponse | None = None, flags: int = 0) -> None:
         """Send a response; ``flags`` is 0, or TRITONSERVER_RESPONSE_COMPLETE_FINAL with or after the last one.
 
-        Raises TritonModelException for other flags, for nothing to send, and once the final flag was sent.
+        Raises TritonModelException for other flags, for nothing to send, and once the final flag was sent; TypeError
+        for flags that are no number.
         """
+        if type(flags) is not int:
+            flags = whole(flags, "send", "flags", 0, _UINT32)
         if flags not in (0, COMPLETE_FINAL):
             msg = f"Unable to send response. Unsupported flag {flags}; use 0 or TRITONSERVER_RESPONSE_COMPLETE_FINAL."
             raise TritonModelException(msg)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import sys
 import time
 import traceback
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, NoReturn
 
 from .loading import ModelLoadError
 
@@ -21,10 +23,12 @@ class Border:
     """``with Border() as border:`` runs the model's code; ``border.failure`` says what it raised, "" for nothing.
 
     The one place where a foreign exception is caught. It is not kept: its traceback holds the model's tensors. As with
-    Triton it need not be an ``Exception``; only ``SystemExit``, by which the model ends its process, passes.
+    Triton it need not be an ``Exception``; only ``SystemExit``, by which the model ends its process, passes. A process
+    that the model's code has forked ends here: it is nobody's worker, and would take the place of the one that waits
+    for it.
     """
 
-    __slots__ = ("failed_at", "failure")
+    __slots__ = ("_pid", "failed_at", "failure")
 
     passes: ClassVar[tuple[type[BaseException], ...]] = (SystemExit,)
 
@@ -32,13 +36,17 @@ class Border:
         self.failure = ""
         self.failed_at = 0
         """When (monotonic ns); finding the words takes longer than many a model."""
+        self._pid = 0
 
     def __enter__(self) -> Self:
+        self._pid = os.getpid()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> bool:
+        if os.getpid() != self._pid:
+            _end_fork(error)
         if error is None or isinstance(error, self.passes):
             return False
         self.failed_at = time.monotonic_ns()
@@ -59,6 +67,17 @@ class LastBorder(Border):
         elif error is not None:
             self.failure = f"It ended with {describe(error)}"
         return True
+
+
+def _end_fork(error: BaseException | None) -> NoReturn:
+    """End a process that the model's code has forked and that leaves this code, as a program of its own would end."""
+    status = exit_status(error) if isinstance(error, SystemExit) else int(error is not None)
+    with contextlib.suppress(OSError, ValueError):
+        if error is not None and not isinstance(error, SystemExit):
+            sys.stderr.write(f"process {os.getpid()}, which the model has forked, ends with {describe(error)}\n")
+        sys.stdout.flush()
+        sys.stderr.flush()
+    os._exit(status)
 
 
 def describe(error: BaseException) -> str:

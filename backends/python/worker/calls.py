@@ -26,16 +26,12 @@ if TYPE_CHECKING:
 
     from .request import InferenceRequest
 
-_NEEDS_DECOUPLED = (
-    "Model {name} is using the decoupled. The current BLS request call doesn't support models using the decoupled "
-    "transaction policy. Please use 'exec(decoupled=True)' or 'async_exec(decoupled=True)'."
-)
 DOUBT_S = 1.0
 """How often a call of another thread that has no response yet looks whether the whole execution waits for it."""
 
 
 class Call:
-    """One call under way. Used by one thread or event loop at a time.
+    """One call under way. One thread at a time waits for its responses, or any number of coroutines.
 
     ``doubtful``: it is made beside the execution, which may or may not wait for it. ``alone``: the execution waits for
     its one response and does nothing meanwhile.
@@ -46,20 +42,18 @@ class Call:
         "_alone",
         "_channel",
         "_doubtful",
-        "_model_name",
         "_replies",
         "_taken",
-        "_watcher",
+        "_watchers",
         "id",
         "over",
     )
 
-    def __init__(self, call_id: int, model_name: str, *, doubtful: bool = False, alone: bool = False) -> None:
+    def __init__(self, call_id: int, *, doubtful: bool = False, alone: bool = False) -> None:
         self.id = call_id
         self.over = False
-        self._model_name = model_name
         self._replies: queue.SimpleQueue[bytearray] = queue.SimpleQueue()
-        self._watcher: tuple[asyncio.AbstractEventLoop, Callable[[], None]] | None = None
+        self._watchers: list[tuple[asyncio.AbstractEventLoop, Callable[[], None]]] = []
         self._doubtful = doubtful
         self._alone = alone
         self._taken = 0
@@ -90,21 +84,11 @@ class Call:
             self._acknowledge()
         return InferenceResponse.received(item, memory)
 
-    def only_response(self) -> InferenceResponse:
-        """Wait for the one response of a model that is not decoupled."""
-        response = self.next_response()
-        if self.over:
-            return response
-        # From here on nobody waits for what still comes, but it has to be taken.
-        self._channel.expect(self)
-        self.give_up()
-        return InferenceResponse(error=TritonError(_NEEDS_DECOUPLED.format(name=self._model_name)))
-
     def when_response(self, loop: asyncio.AbstractEventLoop, callback: Callable[[], None]) -> None:
         """Have ``callback`` called on the loop, once or twice, when there is a response that need not be waited for."""
-        self._watcher = (loop, callback)
-        if self.has_response:
-            self._tell_watcher()
+        self._watchers.append((loop, callback))
+        if self.over or self.has_response:
+            self._tell_watchers()
 
     def cancel(self) -> None:
         """Ask for the end of the call; its last response still comes."""
@@ -130,6 +114,8 @@ class Call:
         self.over = True
         RUNTIME.calls.pop(self.id, None)
         self._channel.expect_no_more(self)
+        if self._watchers:
+            self._tell_watchers()
 
     def _has_reply(self) -> bool:
         return not self._replies.empty()
@@ -138,15 +124,16 @@ class Call:
         self._replies.put(payload)
         if self._abandoned:
             self._discard()
-        elif self._watcher is not None:
-            self._tell_watcher()
+        elif self._watchers:
+            self._tell_watchers()
 
-    def _tell_watcher(self) -> None:
-        watcher, self._watcher = self._watcher, None
-        if watcher is not None:
-            loop, callback = watcher
-            with contextlib.suppress(RuntimeError):  # a loop that is closed waits for nothing
-                loop.call_soon_threadsafe(callback)
+    def _tell_watchers(self) -> None:
+        # One by one from the one list, as another thread may add to it or tell them, too.
+        with contextlib.suppress(IndexError):
+            while True:
+                loop, callback = self._watchers.pop()
+                with contextlib.suppress(RuntimeError):  # a loop that is closed waits for nothing
+                    loop.call_soon_threadsafe(callback)
 
     def _first_reply(self) -> bytearray:
         while True:
@@ -182,11 +169,13 @@ class Call:
 class ResponseIterator:
     """The responses of a decoupled call, as they come. A second iteration starts over with those that have come.
 
-    ``for`` waits for each with the whole thread; in a coroutine ``async for`` lets others go on meanwhile.
+    ``for`` waits for each with the whole thread; in a coroutine ``async for`` lets others go on meanwhile. Threads and
+    coroutines that share one get each response once.
     """
 
     def __init__(self, call: Call) -> None:
         self._call = call
+        self._lock = threading.Lock()
         self._responses = [call.next_response()]
         self._position = 0
 
@@ -200,24 +189,28 @@ class ResponseIterator:
         return self
 
     def __next__(self) -> InferenceResponse:
-        if self._position >= len(self._responses):
-            if self._call.over:
-                raise StopIteration
-            self._responses.append(self._call.next_response())
-        self._position += 1
-        return self._responses[self._position - 1]
+        with self._lock:
+            if self._position >= len(self._responses):
+                if self._call.over:
+                    raise StopIteration
+                self._responses.append(self._call.next_response())
+            self._position += 1
+            return self._responses[self._position - 1]
 
     def __aiter__(self) -> ResponseIterator:
         self._start_over()
         return self
 
     async def __anext__(self) -> InferenceResponse:
-        if self._position >= len(self._responses):
+        while self._position >= len(self._responses) and not self._call.has_response:
+            # Others that iterate may have taken what has come meanwhile.
             if self._call.over:
                 raise StopAsyncIteration
-            if not self._call.has_response:
-                await _response_of(self._call)
-        return next(self)
+            await _response_of(self._call)
+        try:
+            return next(self)
+        except StopIteration:
+            raise StopAsyncIteration from None
 
     def cancel(self) -> None:
         """Ask the model to stop; it still ends with a last response. Safe after the end."""
@@ -269,7 +262,6 @@ def _send(request: InferenceRequest, *, decoupled: bool, blocking: bool) -> Call
     batch = BATCH.get()
     call = Call(
         next(RUNTIME.call_ids),
-        request.model_name(),
         doubtful=not (blocking or batch) and RUNTIME.is_worker(),
         alone=blocking and not decoupled,
     )
@@ -280,7 +272,7 @@ def _send(request: InferenceRequest, *, decoupled: bool, blocking: bool) -> Call
 
 
 def _result(call: Call, *, decoupled: bool) -> InferenceResponse | ResponseIterator:
-    return ResponseIterator(call) if decoupled else call.only_response()
+    return ResponseIterator(call) if decoupled else call.next_response()
 
 
 def _response_of(call: Call) -> asyncio.Future[None]:

@@ -68,8 +68,8 @@ class Runtime:
         """Whether this process is the worker itself, not a fork of it."""
         return os.getpid() == self._worker_pid
 
-    def disown(self) -> None:
-        """The worker is about to end: nothing is said any more of what it holds."""
+    def leave(self) -> None:
+        """The worker ends: what becomes of its requests, the server sees by that, and says why."""
         self._worker_pid = 0
 
     @property

@@ -245,7 +245,7 @@ class Worker:
     async def _background(self, coroutine: Coroutine[Any, Any, Any]) -> None:
         with self._model_loop().border() as border:
             await coroutine
-        if border.failure:
+        if border.failure and not RUNTIME.finalizing:
             text = f"Error encountered in '{self._instance}' while executing: {border.failure}"
             logger.emit(text, logger.LogLevel.ERROR, __file__, 0)
 
@@ -278,11 +278,9 @@ def main(sock: socket.socket) -> None:
     """Run a worker to its end; the process is over when this returns."""
     try:
         Worker(functools.partial(Channel, sock)).run()
-    except BaseException:
-        # What it holds open fails with how it ended, and not for having been dropped.
-        RUNTIME.disown()
-        raise
     finally:
+        # First, while what ends it still holds the requests: they fail with that, not for having been dropped.
+        RUNTIME.leave()
         # A fork ends without the interpreter's own end, so what the model has registered for it is run here.
         atexit._run_exitfuncs()  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
         for stream in (sys.stdout, sys.stderr):

@@ -84,12 +84,16 @@ class Caller:
     def __init__(self) -> None:
         self.models: dict[str, Callable[[InferenceRequest, Callable[[InferenceResponse], None]], None]] = {}
         self.requests: list[InferenceRequest] = []
+        self.single: list[bool] = []
         self.cancelled: list[str] = []
         self.paused: list[str] = []
 
-    def call(self, request: InferenceRequest, on_response: Callable[[InferenceResponse], None]) -> Caller.Handle:
+    def call(
+        self, request: InferenceRequest, on_response: Callable[[InferenceResponse], None], *, single: bool = False
+    ) -> Caller.Handle:
         """Answer the call."""
         self.requests.append(request)
+        self.single.append(single)
         if request.model_name not in self.models:
             msg = f"Request for unknown model: '{request.model_name}' is not found"
             raise NotFound(msg)

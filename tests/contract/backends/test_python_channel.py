@@ -305,20 +305,22 @@ class TritonPythonModel:
     assert not len(book)
 
 
-async def test_a_plain_call_of_a_decoupled_model_says_how_to_call_it(rig: Rig) -> None:
+async def test_the_server_is_told_whether_a_call_takes_more_than_one_response(rig: Rig) -> None:
     source = """
+import asyncio
+async def both():
+    return await call(np.zeros(1, np.int32)).async_exec(), await call(np.zeros(1, np.int32)).async_exec(decoupled=True)
 class TritonPythonModel:
     def execute(self, requests):
-        return [Response([T("OUT", out(call(np.zeros(1, np.int32), "many").exec()))])]
+        call(np.zeros(1, np.int32)).exec()
+        call(np.zeros(1, np.int32)).exec(decoupled=True)
+        asyncio.run(both())
+        return [Response([T("OUT", np.zeros(1, np.int32))])]
 """
-
-    def many(_: InferenceRequest, respond: Callable[[InferenceResponse], None]) -> None:
-        respond(InferenceResponse({"OUT": Tensor.from_numpy(ints(1))}, final=False))
-        respond(InferenceResponse())
-
-    rig.caller.models["many"] = many
+    rig.caller.models["double"] = double
     instance = await rig.load("caller", BLS + source)
-    assert "exec(decoupled=True)" in (await rig.error(instance, IN=ints(1))).message
+    await rig.infer(instance, IN=ints(1))
+    assert rig.caller.single == [True, False, True, False]
 
 
 async def test_the_coroutines_of_a_decoupled_model_overlap_and_one_that_raises_is_logged_and_ends_its_request(
@@ -373,7 +375,9 @@ class TritonPythonModel:
             answers[0](InferenceResponse(error=Cancelled("stopped")))
 
     class CancellingCaller:
-        def call(self, request: InferenceRequest, on_response: Callable[[InferenceResponse], None]) -> Handle:
+        def call(
+            self, request: InferenceRequest, on_response: Callable[[InferenceResponse], None], **_: bool
+        ) -> Handle:
             endless(request, on_response)
             return Handle()
 

@@ -103,13 +103,16 @@ async def run(rig: Rig, script: str, **more: Any) -> tuple[list[Any], list[str]]
         (
             (
                 "attempt(lambda: sender.send())\nattempt(lambda: sender.send(out(1), 2))\n"
-                "attempt(lambda: sender.send([out(1)]))\nsender.send(flags=FINAL)"
+                "attempt(lambda: sender.send([out(1)]))\nattempt(lambda: sender.send(out(1), None))\n"
+                "attempt(lambda: sender.send(out(1), 1.0))\nsender.send(flags=FINAL)"
             ),
             [(None,)],
             [
                 f"{RAISED}: Inference Response object must be provided when the response flags is set to zero.",
                 f"{CANNOT}. Unsupported flag 2; use 0 or TRITONSERVER_RESPONSE_COMPLETE_FINAL.",
                 "TypeError: send(): incompatible argument 'response': expected InferenceResponse, got list",
+                "TypeError: send(): incompatible argument 'flags': expected int, got NoneType",
+                "TypeError: send(): incompatible argument 'flags': expected int, got float",
             ],
         ),
         ("assert request.get_response_sender() is sender\nsender.send(flags=FINAL)", [(None,)], []),

@@ -303,7 +303,7 @@ async def test_what_it_prints_is_in_the_log_with_its_name(one: Worker, caplog: p
 class NoCalls:
     """A caller of which no worker here makes use."""
 
-    def call(self, request: Any, on_response: Any) -> Any:
+    def call(self, request: Any, on_response: Any, *, single: bool = False) -> Any:
         """Refuse it."""
         raise AssertionError
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import re
 import sys
@@ -165,6 +166,12 @@ def test_the_last_border_has_nothing_to_say_of_an_end_in_order() -> None:
     with LastBorder() as border:
         pass
     assert border.failure == ""
+
+
+def test_a_cancellation_is_caught_as_it_ends_no_thread() -> None:
+    with Border() as border:
+        fail(asyncio.CancelledError("no longer"))
+    assert border.failure.startswith("CancelledError: no longer\n")
 
 
 async def test_the_exception_of_a_coroutine_is_caught_like_any_other() -> None:
