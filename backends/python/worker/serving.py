@@ -15,7 +15,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from . import c_python_backend_utils, frames, logger, names, triton_python_backend_utils
-from .border import Border
+from .border import Border, exit_status
 from .channel import Channel
 from .frames import Frame, FrameError, Kind
 from .loading import ModelLoadError, import_model
@@ -97,12 +97,12 @@ class Worker:
     def _came_up(self) -> None:
         gc.collect()
 
-    def _on_end(self, reason: str) -> None:
+    def _on_end(self, reason: str, error: BaseException | None = None) -> None:
         # The main thread may be deep in the model's code; without a server nothing it does can matter.
         with contextlib.suppress(OSError, ValueError):
             sys.stderr.write(f"worker of {self._instance or 'a model'} ends: {reason}\n")
             sys.stderr.flush()
-        os._exit(1)
+        os._exit(exit_status(error) if isinstance(error, SystemExit) else 1)
 
     def _state(self, state: str, reason: str = "", **more: Any) -> None:  # noqa: ANN401  JSON
         self._channel.send(frames.pack_json(Kind.STATE, 0, {"state": state, "reason": reason, **more}))
@@ -239,7 +239,7 @@ class Worker:
 
         with self._loop_lock:
             if self._loop is None:
-                self._loop = ModelLoop(lambda: self._on_end("the event loop that its coroutines run on has ended"))
+                self._loop = ModelLoop(self._on_end)
         return self._loop
 
     async def _background(self, coroutine: Coroutine[Any, Any, Any]) -> None:

@@ -33,7 +33,7 @@ class ServerEnd(Protocol):
     """The server's end of a channel that stays in its process."""
 
     inbox: queue.SimpleQueue[Frame | None]
-    """Frames for the model; None at the end."""
+    """Frames for the model; None at the end, which either side may put."""
 
     def connect(self, take: Callable[[Frame], None], end: Callable[[], None]) -> None:
         """Have other frames taken, on the serving loop, and the end told."""
@@ -60,6 +60,7 @@ class DirectChannel(Channel):
         self._inbox = server.inbox  # pyright: ignore[reportIncompatibleVariableOverride, reportAttributeAccessIssue]
         self.always_read = False
         self._ended = False
+        self._fault: BaseException | None = None
         self._on_end = on_end
         server.connect(on_frame, self.hang_up)
 
@@ -67,11 +68,19 @@ class DirectChannel(Channel):
         """Nothing has to be started."""
 
     def next_frame(self) -> Frame:
-        """Wait for a frame for the model. Raises BrokenPipeError at the end."""
+        """Wait for a frame for the model. Raises BrokenPipeError at the end, or what it was broken off with."""
         frame = self._inbox.get()
+        if self._fault is not None:
+            raise self._fault
         if frame is None or self._ended:
             raise BrokenPipeError(_GONE)
         return frame
+
+    def break_off(self, fault: BaseException) -> None:
+        """Have the model's thread end with this. Any thread."""
+        if not self._ended:
+            self._fault = fault
+            self._server.inbox.put(None)
 
     def take_waiting(self) -> None:
         """Whatever was sent has arrived."""
@@ -175,8 +184,9 @@ class ThreadWorker(Worker):
         if self._loop is not None:
             self._loop.stop()
 
-    def _on_end(self, reason: str) -> None:  # noqa: ARG002  the interface
+    def _on_end(self, reason: str, error: BaseException | None = None) -> None:
         """Let everything go that waits for the server, as nothing can end it by force."""
+        self._channel.break_off(error or RuntimeError(reason))
         for request_id in list(RUNTIME.answers):
             RUNTIME.on_frame(Frame(Kind.CANCEL, 0, request_id, bytearray(), []))
             credit = bytearray(credit_frame(request_id, frames.WINDOW)[frames.HEADER.size :])

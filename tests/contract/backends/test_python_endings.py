@@ -62,6 +62,19 @@ async def test_a_model_that_ends_its_process_while_it_executes_is_quoted_with_th
         await rig.until_state(InstanceState.READY)
 
 
+async def test_a_coroutine_that_ends_its_interpreter_is_quoted_with_the_place_and_its_instance_comes_back(
+    rig: Rig,
+) -> None:
+    instance = await rig.load("quitter", SOURCE.format(how="async def", statement=EXIT))
+    rig.states.clear()
+    failure = await rig.error(instance, IN=ints(1))
+    assert isinstance(failure, InstanceDied)
+    assert "is not healthy. It ended with exit status 3." in failure.message
+    assert "SystemExit: 3 at " in failure.message
+    assert failure.message.endswith("): execute")
+    await rig.until_state(InstanceState.READY)
+
+
 @pytest.mark.own_process
 async def test_a_model_that_ends_its_process_at_its_import_is_quoted_with_the_place(rig: Rig) -> None:
     with pytest.raises(LoadFailed, match=r"exit status 1\. Last words: SystemExit: no license at .*model.py\(\d+\)"):

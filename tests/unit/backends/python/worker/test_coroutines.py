@@ -19,7 +19,14 @@ LIMIT_S = 10
 
 
 class Ended(threading.Event):
-    """Set when a loop ends early."""
+    """Set when a loop ends early; keeps why."""
+
+    why: tuple[str, BaseException | None] = ("", None)
+
+    def tell(self, reason: str, error: BaseException | None) -> None:
+        """Be told."""
+        self.why = reason, error
+        self.set()
 
 
 @pytest.fixture
@@ -29,7 +36,7 @@ def ended() -> Ended:
 
 @pytest.fixture
 def loop(ended: Ended) -> Iterator[ModelLoop]:
-    loop = ModelLoop(ended.set)
+    loop = ModelLoop(ended.tell)
     yield loop
     if not ended.is_set():
         loop.stop()
@@ -135,3 +142,46 @@ def test_a_loop_that_the_model_ends_is_told(loop: ModelLoop, ended: Ended) -> No
 
     loop.start(end())
     assert ended.wait(LIMIT_S)
+    assert ended.why == ("the event loop that its coroutines run on has ended", None)
+
+
+@pytest.mark.parametrize("error", [SystemExit(4), KeyboardInterrupt("^C")])
+def test_what_ends_a_loop_from_a_task_of_the_models_own_is_told_with_its_place(
+    loop: ModelLoop, ended: Ended, error: BaseException
+) -> None:
+    async def end() -> None:
+        raise error
+
+    loop.start(end())
+    assert ended.wait(LIMIT_S)
+    assert ended.why[1] is error
+    assert ended.why[0].startswith(f"{type(error).__name__}: {error}")
+    assert "): end" in ended.why[0]
+
+
+@pytest.mark.parametrize("error", [SystemExit(4), KeyboardInterrupt("^C")])
+def test_what_would_end_the_loop_is_raised_where_its_result_is_waited_for(
+    loop: ModelLoop, ended: Ended, error: BaseException
+) -> None:
+    async def end() -> None:
+        raise error
+
+    async def value() -> int:
+        return 7
+
+    with pytest.raises(type(error)) as raised:
+        loop.wait_for(end())
+    assert raised.value is error
+    assert loop.wait_for(value()) == 7
+    assert not ended.is_set()
+
+
+def test_a_thread_that_waits_for_a_loop_that_ends_is_let_go(loop: ModelLoop, ended: Ended) -> None:
+    async def end() -> None:
+        asyncio.get_running_loop().stop()
+        await asyncio.sleep(LIMIT_S)
+
+    with pytest.raises(RuntimeError, match="the event loop that its coroutines run on has ended"):
+        loop.wait_for(end())
+    assert ended.is_set()
+    loop.stop()
