@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from textual import _wait
 
 from infer.tui.app import DashboardApp
 from infer.tui.failure import ClientError, Kind
@@ -21,15 +20,6 @@ if TYPE_CHECKING:
     from textual.pilot import Pilot
 
 START = 1_800_000_000.0
-SLICE_S = 0.004
-"""How long the process has to do next to nothing before a key counts as dealt with."""
-
-
-@pytest.fixture(autouse=True)
-def short_slices(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A pilot looks whether the app is idle in slices of 4 ms; with Textual's own, of 20, most of a test is waiting."""
-    monkeypatch.setattr(_wait, "SLEEP_GRANULARITY", SLICE_S)
-    monkeypatch.setattr(_wait, "SLEEP_IDLE", SLICE_S / 8)
 
 
 def model(name: str, **changes: Any) -> ModelSnapshot:
@@ -145,6 +135,8 @@ def make_app(source: FakeSource) -> Callable[..., DashboardApp]:
 async def _until(pilot: Pilot[Any], true: Callable[[], object], what: str) -> None:
     for _ in range(2000):
         if true():
+            # What else the same message has changed is drawn too.
+            await pilot.pause()
             return
         await pilot.pause(0.005)
     pytest.fail(f"this did not come true: {what}")
