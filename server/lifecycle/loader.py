@@ -3,8 +3,8 @@
 A load reads the repository, completes and checks the configuration, opens every version the policy chooses, brings all
 instances up, and only then swaps: what served before serves until then, and for good if anything fails. What did not
 change since the last load is left as it is, and where only instance groups changed, so are the instances that the old
-and the new ones have in common. All of it is coroutines on the serving loop; the pool's threads only read
-files and open runtimes, so loads that are started inside loads cannot starve.
+and the new ones have in common. All of it is coroutines on the serving loop; the pool's threads only read files and
+open runtimes, so loads that are started inside loads cannot starve.
 """
 
 from __future__ import annotations
@@ -321,7 +321,7 @@ class Loader:
 
     async def _regroup(self, plan: Plan, served: ServedModel) -> Regrouping:
         """Have ready what a version that goes on serving is to change. The model itself is not asked again."""
-        config = self._filled_in(plan, plan.config)
+        config = _filled_in(plan, plan.config, self._settings)
         config = reload.with_changes_of(served.config, config, regrouped=plan.regrouped)
         await self._planner.check(config, plan.source)
         return await regroup.prepare(served, config, self._loop)
@@ -330,25 +330,21 @@ class Loader:
         config = plan.config
         if self._settings.auto_complete:
             config = await plan.backend.auto_complete(
-                self._filled_in(plan, config), ModelFiles(plan.folder.path, version)
+                _filled_in(plan, config, self._settings), ModelFiles(plan.folder.path, version)
             )
-        config = self._filled_in(plan, config)
+        config = _filled_in(plan, config, self._settings)
         await self._planner.check(config, plan.source)
         return config
-
-    def _filled_in(self, plan: Plan, config: ModelConfig) -> ModelConfig:
-        """A configuration with the defaults of server and backend."""
-        gpus = self._settings.gpus if plan.backend.supports_gpu else ()
-        return autofill.complete(config, default_instance_count=plan.backend.default_instance_count, gpus=gpus)
 
     # Changing what serves
 
     def _swap(self, entry: ModelEntry, plan: Plan, outcomes: list[Outcome]) -> None:
         """The new versions serve from here on; every version that served before and is not kept goes."""
         old = [record for record in entry.versions.values() if record.served is not None]
+        for regrouping in outcomes:
+            if isinstance(regrouping, Regrouping):
+                regrouping.apply()
         for model in outcomes:
-            if isinstance(model, Regrouping):
-                model.apply()
             if not isinstance(model, ServedModel):
                 continue
             model.record.state = ModelState.READY
@@ -372,6 +368,12 @@ class Loader:
                 reason = outcome.reason if isinstance(outcome, VersionRecord) else ""
                 shown.reason = reason or "another version of the model failed to load"
         self._table.publish()
+
+
+def _filled_in(plan: Plan, config: ModelConfig, settings: LoaderSettings) -> ModelConfig:
+    """A configuration with the defaults of server and backend."""
+    gpus = settings.gpus if plan.backend.supports_gpu else ()
+    return autofill.complete(config, default_instance_count=plan.backend.default_instance_count, gpus=gpus)
 
 
 def _serves_already(entry: ModelEntry, source: ModelSource) -> bool:
