@@ -2,8 +2,9 @@
 
 A load reads the repository, completes and checks the configuration, opens every version the policy chooses, brings all
 instances up, and only then swaps: what served before serves until then, and for good if anything fails. What did not
-change since the last load is left as it is. All of it is coroutines on the serving loop; the pool's threads only read
-files and open runtimes, so loads that are started inside loads cannot starve.
+change since the last load is left as it is, and where only instance groups changed, so are the instances that the old
+and the new ones have in common. All of it is coroutines on the serving loop; the pool's threads only read files and
+open runtimes, so loads that are started inside loads cannot starve.
 """
 
 from __future__ import annotations
@@ -14,19 +15,19 @@ from dataclasses import dataclass
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from ...backends.api.backend import ModelFiles, ThreadInstance
-from ...backends.api.errors import Code, InferError, Internal, InvalidArgument, LoadFailed, NotInstalled
+from ...backends.api.backend import ModelFiles
+from ...backends.api.errors import Code, InferError, Internal, LoadFailed, NotInstalled
 from ..observe.logs import model_facts
 from ..observe.statistics import ModelStatistics
 from ..repository import autofill, layout
 from ..scheduling.factory import make_scheduler
-from ..scheduling.instances import ThreadedInstance
 from ..scheduling.pool import PoolOptions
-from . import placement, reload
+from . import bring_up, regroup, reload
 from .labels import read_labels
 from .models import ServedModel, VersionRecord
 from .overrides import LoadOverrides, check_files
 from .planning import Planner
+from .regroup import Regrouping
 from .reload import Loaded
 from .retirement import Retirement, close
 from .signature import ModelSignature
@@ -37,12 +38,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-    from ...backends.api.backend import LoopInstance, Model, RunBlocking
+    from ...backends.api.backend import RunBlocking
     from ...backends.api.model_config import ModelConfig
     from .backends import Backends
     from .models import ModelEntry, ModelTable
     from .planning import Plan
     from .sources import ModelSource
+
+    Outcome = ServedModel | Regrouping | VersionRecord
 
 log = logging.getLogger("infer.lifecycle")
 
@@ -219,7 +222,7 @@ class Loader:
             reasons = "".join(f"version {r.version} is at UNAVAILABLE state: {r.reason};\n" for r in failed)
             msg = f"load failed for model '{name}': {reasons}"
             raise LoadFailed(msg, code=Code.INVALID_ARG)
-        self._swap(entry, plan, [outcome for outcome in outcomes if isinstance(outcome, ServedModel)])
+        self._swap(entry, plan, outcomes)
         entry.loaded = Loaded(plan.folder.path, source.stamp, plan.config, plan.versions)
 
     async def _planned(self, entry: ModelEntry, source: ModelSource) -> Plan:
@@ -247,9 +250,9 @@ class Loader:
             entry.reason = reason_of(error)
             self._table.publish()
 
-    async def _open_all(self, plan: Plan) -> list[ServedModel | VersionRecord]:
+    async def _open_all(self, plan: Plan) -> list[Outcome]:
         """Bring versions up side by side; where the load is ended meanwhile, nothing of it is left open."""
-        tasks = [self._loop.create_task(self._open(plan, version)) for version in plan.opening]
+        tasks = [self._loop.create_task(self._open(plan, version)) for version in plan.versions]
         try:
             return await asyncio.gather(*tasks)
         except asyncio.CancelledError:
@@ -257,23 +260,26 @@ class Loader:
             await _close_opened(outcomes)
             raise
 
-    async def _open(self, plan: Plan, version: int) -> ServedModel | VersionRecord:
-        """Bring one version up: what serves it, or a record with the reason why nothing does."""
+    async def _open(self, plan: Plan, version: int) -> Outcome:
+        """Bring one version up: what serves it, what changes of it, or a record with the reason why nothing does."""
         name = plan.folder.name
         outcome = await self._try_to_open(plan, version)
         for attempt in range(1, self._settings.retries + 1):
-            if isinstance(outcome, ServedModel):
+            if not isinstance(outcome, VersionRecord):
                 break
             words = "loading '%s' version %d again, retry %d of %d"
             log.info(words, name, version, attempt, self._settings.retries, extra=model_facts(name, version))
             outcome = await self._try_to_open(plan, version)
         return outcome
 
-    async def _try_to_open(self, plan: Plan, version: int) -> ServedModel | VersionRecord:
+    async def _try_to_open(self, plan: Plan, version: int) -> Outcome:
         name = plan.folder.name
         started = monotonic()
         record = VersionRecord(name, version, ModelState.LOADING)
+        kept = plan.kept.get(version)
         try:
+            if kept is not None:
+                return await self._regroup(plan, kept)
             served = await self._bring_up(plan, record)
         except InferError as exc:
             record.reason = reason_of(exc)
@@ -294,13 +300,11 @@ class Loader:
         config = await self._completed_config(plan, record.version)
         labels = await self._run_blocking(read_labels, config, plan.folder.path)
         model = await plan.backend.load(config, ModelFiles(plan.folder.path, record.version))
-        instances: dict[str, LoopInstance] = {}
         try:
-            instances.update(self._instances(model, config, record.version))
-            await _load_instances(instances)
+            specs = [place.spec for place in bring_up.places(config)]
+            instances = bring_up.create(model, specs, record.version, self._loop)
+            await bring_up.load(instances)
         except BaseException:
-            for instance in instances.values():
-                await instance.close()
             await model.close()
             raise
         statistics = ModelStatistics(config.name, record.version, config.metric_tags)
@@ -315,60 +319,61 @@ class Loader:
         record.served = served
         return served
 
+    async def _regroup(self, plan: Plan, served: ServedModel) -> Regrouping:
+        """Have ready what a version that goes on serving is to change. The model itself is not asked again."""
+        config = _filled_in(plan, plan.config, self._settings)
+        config = reload.with_changes_of(served.config, config, regrouped=plan.regrouped)
+        await self._planner.check(config, plan.source)
+        return await regroup.prepare(served, config, self._loop)
+
     async def _completed_config(self, plan: Plan, version: int) -> ModelConfig:
         config = plan.config
-        gpus = self._settings.gpus if plan.backend.supports_gpu else ()
-        count = plan.backend.default_instance_count
         if self._settings.auto_complete:
             config = await plan.backend.auto_complete(
-                autofill.complete(config, default_instance_count=count, gpus=gpus),
-                ModelFiles(plan.folder.path, version),
+                _filled_in(plan, config, self._settings), ModelFiles(plan.folder.path, version)
             )
-        config = autofill.complete(config, default_instance_count=count, gpus=gpus)
+        config = _filled_in(plan, config, self._settings)
         await self._planner.check(config, plan.source)
         return config
 
-    def _instances(self, model: Model, config: ModelConfig, version: int) -> dict[str, LoopInstance]:
-        instances: dict[str, LoopInstance] = {}
-        for spec in placement.instances(config):
-            made = model.create_instance(spec)
-            if isinstance(made, ThreadInstance):
-                facts = model_facts(config.name, version)
-                made = ThreadedInstance(spec.name, made, self._loop, decoupled=config.decoupled, facts=facts)
-            instances[spec.name] = made
-        if not instances:
-            msg = f"model '{config.name}' has no instance that executes; give an instance_group that is not passive"
-            raise InvalidArgument(msg)
-        return instances
-
     # Changing what serves
 
-    def _swap(self, entry: ModelEntry, plan: Plan, served: list[ServedModel]) -> None:
+    def _swap(self, entry: ModelEntry, plan: Plan, outcomes: list[Outcome]) -> None:
         """The new versions serve from here on; every version that served before and is not kept goes."""
         old = [record for record in entry.versions.values() if record.served is not None]
-        for model in served:
+        for regrouping in outcomes:
+            if isinstance(regrouping, Regrouping):
+                regrouping.apply()
+        for model in outcomes:
+            if not isinstance(model, ServedModel):
+                continue
             model.record.state = ModelState.READY
             entry.versions[model.version] = model.record
             facts = model_facts(model.name, model.version)
             log.info("successfully loaded '%s' version %d", model.name, model.version, extra=facts)
         for record in old:
-            if record.served is None:
+            if record.served is None or record.version in plan.kept:
                 continue
-            if record.version in plan.kept:
-                record.served.config = reload.with_policy_of(record.served.config, plan.config)
-            elif record.state is not ModelState.UNLOADING:
+            if record.state is not ModelState.UNLOADING:
                 self._retirement.retire(record, record.served)
         self._table.publish()
 
-    async def _abandon(self, entry: ModelEntry, outcomes: list[ServedModel | VersionRecord]) -> None:
+    async def _abandon(self, entry: ModelEntry, outcomes: list[Outcome]) -> None:
         """A version failed: close those that came up, show why, and leave what served before serving."""
         await _close_opened(outcomes)
         for outcome in outcomes:
             shown = entry.versions.get(outcome.version)
             if shown is not None and shown.served is None:
                 shown.state = ModelState.UNAVAILABLE
-                shown.reason = outcome.reason or "another version of the model failed to load"
+                reason = outcome.reason if isinstance(outcome, VersionRecord) else ""
+                shown.reason = reason or "another version of the model failed to load"
         self._table.publish()
+
+
+def _filled_in(plan: Plan, config: ModelConfig, settings: LoaderSettings) -> ModelConfig:
+    """A configuration with the defaults of server and backend."""
+    gpus = settings.gpus if plan.backend.supports_gpu else ()
+    return autofill.complete(config, default_instance_count=plan.backend.default_instance_count, gpus=gpus)
 
 
 def _serves_already(entry: ModelEntry, source: ModelSource) -> bool:
@@ -378,7 +383,7 @@ def _serves_already(entry: ModelEntry, source: ModelSource) -> bool:
         loaded is not None
         and not source.overrides
         and reload.is_unchanged(loaded, source)
-        and all(entry.is_ready(version) for version in loaded.versions)
+        and all(entry.ready(version) for version in loaded.versions)
     )
 
 
@@ -386,20 +391,11 @@ async def _close_opened(outcomes: Iterable[object]) -> None:
     for outcome in outcomes:
         if isinstance(outcome, ServedModel):
             await close(outcome)
+        elif isinstance(outcome, Regrouping):
+            await outcome.abandon()
 
 
 def _not_polled(name: str, error: InferError) -> Internal:
     """The answer to a load whose model was not even tried; the log has it too."""
     log.error("failed to load '%s': %s", name, error, extra=model_facts(name))
     return Internal(f"failed to load '{name}', failed to poll from model repository: {error}")
-
-
-async def _load_instances(instances: dict[str, LoopInstance]) -> None:
-    """Load all instances at once; raise the first failure when all have come to an end."""
-    outcomes = await asyncio.gather(*(instance.load() for instance in instances.values()), return_exceptions=True)
-    for name, outcome in zip(instances, outcomes, strict=True):
-        if isinstance(outcome, InferError):
-            raise outcome
-        if isinstance(outcome, BaseException):
-            msg = f"instance '{name}' did not load: {type(outcome).__name__}: {outcome}"
-            raise LoadFailed(msg) from outcome

@@ -16,7 +16,7 @@ from .states import UNLOADED, IndexEntry, ModelState
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from ...backends.api.backend import Model
+    from ...backends.api.backend import InstanceSpec, Model
     from ...backends.api.model_config import ModelConfig
     from ..observe.statistics import ModelStatistics
     from ..scheduling.scheduler import Scheduler
@@ -50,7 +50,7 @@ class ServedModel:
         "config",
         "model",
         "name",
-        "placement",
+        "places",
         "private",
         "record",
         "scheduler",
@@ -77,10 +77,15 @@ class ServedModel:
         self.statistics = statistics
         self.scheduler = scheduler
         self.model = model
-        self.placement = {spec.name: spec for spec in placement.instances(config)}
-        """Where each instance runs, by its name."""
+        self.places = placement.places(config)
+        """The instances that it has."""
         self.private: PrivateFolder | None = None
         """The folder that was made for its files, where they came with the load."""
+
+    @property
+    def placement(self) -> dict[str, InstanceSpec]:
+        """Where each instance runs, by its name."""
+        return {place.spec.name: place.spec for place in self.places}
 
     @property
     def state(self) -> ModelState:
@@ -114,15 +119,12 @@ class ModelEntry:
         self.loaded: Loaded | None = None
         self.lock = asyncio.Lock()
 
-    def is_ready(self, version: int) -> bool:
-        """Whether a version serves with all its instances."""
+    def ready(self, version: int) -> ServedModel | None:
+        """What serves a version with all its instances, None where nothing does."""
         record = self.versions.get(version)
-        return (
-            record is not None
-            and record.state is ModelState.READY
-            and record.served is not None
-            and record.served.scheduler.instances.all_ready
-        )
+        if record is None or record.state is not ModelState.READY or record.served is None:
+            return None
+        return record.served if record.served.scheduler.instances.all_ready else None
 
     @property
     def is_gone(self) -> bool:

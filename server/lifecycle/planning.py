@@ -11,22 +11,28 @@ from ..repository.problem import UnsoundConfig
 from . import reload, version_policy
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from ...backends.api.backend import Backend, RunBlocking
     from ...backends.api.model_config import ModelConfig
     from .backends import Backends
-    from .models import ModelEntry
+    from .models import ModelEntry, ServedModel
     from .sources import ModelSource
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """One load: which versions of what, by which backend. ``kept`` are left as they serve."""
+    """One load: which versions of what, by which backend.
+
+    ``kept`` go on serving, with other instance groups where the load is ``regrouped``.
+    """
 
     source: ModelSource
     config: ModelConfig
     versions: tuple[int, ...]
-    kept: frozenset[int]
+    kept: Mapping[int, ServedModel]
     backend: Backend
+    regrouped: bool = False
 
     @property
     def folder(self) -> layout.ModelFolder:
@@ -63,9 +69,8 @@ class Planner:
         refuse_what_is_not_built(config)
         versions = version_policy.choose(name, folder.versions, config.version_policy)
         backend = await self._backend(config)
-        same = reload.keepable(entry.loaded, source, config) if entry.loaded is not None else ()
-        kept = frozenset(version for version in same if version in versions and entry.is_ready(version))
-        return Plan(source, config, versions, kept, backend)
+        regrouped = entry.loaded is not None and reload.is_regrouped(entry.loaded, config)
+        return Plan(source, config, versions, _kept(entry, source, config, versions), backend, regrouped)
 
     async def _backend(self, config: ModelConfig) -> Backend:
         """The backend of a model. Raises LoadFailed, also for one that is unknown or was given bad options."""
@@ -80,6 +85,26 @@ class Planner:
             rules.check(config, gpus=self._gpus)
         except UnsoundConfig as exc:
             raise await self._run_blocking(source.located, exc) from exc
+
+
+def _kept(
+    entry: ModelEntry, source: ModelSource, config: ModelConfig, versions: tuple[int, ...]
+) -> dict[int, ServedModel]:
+    """The versions that go on serving.
+
+    Those with a sequence batcher do not where the instance groups differ: they are loaded anew, because an instance
+    cannot go while it holds the state of sequences.
+    """
+    loaded = entry.loaded
+    if loaded is None:
+        return {}
+    same, regrouped = reload.keepable(loaded, source, config), reload.is_regrouped(loaded, config)
+    serving = {version: entry.ready(version) for version in versions if version in same}
+    return {
+        version: served
+        for version, served in serving.items()
+        if served is not None and not (regrouped and served.config.scheduling == "sequence_batching")
+    }
 
 
 def _read(source: ModelSource) -> tuple[ModelConfig | None, tuple[str, ...]]:

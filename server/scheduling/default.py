@@ -45,7 +45,6 @@ class DefaultScheduler(Scheduler):
     ) -> None:
         super().__init__(instances, statistics, loop, options, decoupled=decoupled)
         self._pending: PendingQueue[Ticket] = PendingQueue()
-        self._lone = self.instances.lone
 
     @property
     def pending_count(self) -> int:
@@ -63,7 +62,7 @@ class DefaultScheduler(Scheduler):
             return ticket
         ticket.wait_reason = self.instances.busy_reason
         self._statistics.pending += 1
-        lone = self._lone
+        lone = self.instances.lone
         if lone is not None and len(lone.batches) < lone.room and not self._pending:
             self._dispatch_pending(lone, ticket)
         else:
@@ -78,7 +77,7 @@ class DefaultScheduler(Scheduler):
     def batch_done(self, slot: InstanceSlot, batch: Batch) -> None:
         """What the execution took decides whether the next request is handed over early."""
         super().batch_done(slot, batch)
-        if self._lone is slot:
+        if self.instances.lone is slot:
             slot.room = room_after(batch.compute_end - batch.compute_start, slot.instance.depth)
 
     def _withdraw(self, ticket: Ticket) -> bool:

@@ -66,7 +66,7 @@ class DynamicScheduler(Scheduler):
         self._hold = hold
         self._clock = clock
         self._wakeup = Wakeup(loop, clock, self._advance)
-        self._lone = self.instances.lone if self._queue.settings.is_trivial else None
+        self._hands_over_early = self._queue.settings.is_trivial
 
     @property
     def pending_count(self) -> int:
@@ -156,7 +156,7 @@ class DynamicScheduler(Scheduler):
 
         PERF: the instance then need not wait for the loop, which has the answers of a whole batch to send.
         """
-        slot = self._lone
+        slot = self.instances.lone if self._hands_over_early else None
         if slot is None or not self._queue or not 0 < len(slot.batches) < min(slot.instance.depth, _EARLY):
             return
         forming = self._forming

@@ -18,7 +18,7 @@ from ...backends.api.errors import InferError, Unavailable
 from .ticket import Phase, Ticket, WaitReason
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from ...backends.api.backend import Batch, LoopInstance
 
@@ -99,7 +99,7 @@ class InstanceSlot:
     The first ``places`` of them execute: one, or as many as there are where an instance's executions overlap.
     """
 
-    __slots__ = ("batches", "instance", "name", "places", "reason", "restarts", "room", "state", "timers")
+    __slots__ = ("batches", "instance", "leaving", "name", "places", "reason", "restarts", "room", "state", "timers")
 
     def __init__(self, name: str, instance: LoopInstance) -> None:
         self.name = name
@@ -114,6 +114,8 @@ class InstanceSlot:
         self.reason = ""
         self.restarts = 0
         """How often its worker was started again."""
+        self.leaving = False
+        """Whether it is no longer one of the pool's: it ends what it has and gets nothing more."""
 
     @property
     def may_return(self) -> bool:
@@ -163,6 +165,8 @@ class InstancePool:
         """Ready instances that would execute a batch at once; the last one is taken first."""
         self.is_probed = any(instance.is_probed for instance in instances.values())
         """Whether the model itself is asked when somebody asks whether it is ready; known once it is loaded."""
+        self.lone = _lone(self.slots)
+        """The one instance of a model that has only one, where a batch may wait with it for its turn."""
         self._loop = loop
         self._owner = owner
         self._execute_timeout_s = options.execute_timeout_s
@@ -200,15 +204,34 @@ class InstancePool:
             f"instance '{slot.name}' {slot.reason}" for slot in self.slots if slot.state is not InstanceState.READY
         )
 
-    @property
-    def lone(self) -> InstanceSlot | None:
-        """The one instance of a model that has only one, where a batch may wait with it for its turn."""
-        slot = self.slots[0]
-        return slot if len(self.slots) == 1 and slot.places == 1 and slot.instance.depth > 1 else None
-
     def pictures(self) -> tuple[InstancePicture, ...]:
         """What every instance is doing. Any thread."""
         return tuple(slot.picture() for slot in self.slots)
+
+    def regroup(self, added: Mapping[str, LoopInstance], surplus: Collection[str]) -> Sequence[InstanceSlot]:
+        """Instances that are up join, and those of these names go; what waits finds the new ones at once.
+
+        Gives those that go: they are no longer in any list here, and their owner closes them when they are done.
+        """
+        leaving = [slot for slot in self.slots if slot.name in surplus]
+        joining = [InstanceSlot(name, instance) for name, instance in added.items()]
+        for slot in leaving:
+            slot.leaving = True
+            if slot in self.idle:
+                self.idle.remove(slot)
+        # A new list, because other threads may be in the middle of the old one.
+        self.slots = [*(slot for slot in self.slots if not slot.leaving), *joining]
+        for slot in self.slots:
+            # What a lone instance may be handed early it may not among several.
+            slot.room = slot.places
+        self.lone = _lone(self.slots)
+        self.is_probed = any(slot.instance.is_probed for slot in self.slots)
+        self._ready = sum(each.state is InstanceState.READY for each in self.slots)
+        for slot in joining:
+            slot.instance.observe_state(partial(self._state_changed, slot))
+            self.release(slot)
+        self._on_health()
+        return leaving
 
     def execute(self, slot: InstanceSlot, batch: Batch) -> bool:
         """Hand a batch to an instance that its owner has taken from the idle ones.
@@ -232,6 +255,8 @@ class InstancePool:
 
     def release(self, slot: InstanceSlot) -> None:
         """An instance has room: its owner feeds it, or it is idle."""
+        if slot.leaving:
+            return
         if slot.state is InstanceState.READY:
             self._owner.feed(slot)
             self.stand_by(slot)
@@ -250,7 +275,7 @@ class InstancePool:
 
     async def close(self) -> None:
         """Close the instances, all at once."""
-        await asyncio.gather(*(self._close(slot) for slot in self.slots))
+        await asyncio.gather(*(self.close_instance(slot) for slot in self.slots))
         # Pool and scheduler know each other. Cut, a version that is unloaded goes at once and not in a round of the
         # garbage collector, which are rare in a server.
         self._owner = _Nobody()
@@ -305,13 +330,19 @@ class InstancePool:
             fail_open(each, Unavailable(f"instance '{slot.name}' {reason}"))
         slot.instance.interrupt(reason)
 
-    async def _close(self, slot: InstanceSlot) -> None:
+    async def close_instance(self, slot: InstanceSlot) -> None:
+        """Close an instance; where that fails it is told of in the log."""
         slot.stop_timers()
         try:
             await slot.instance.close()
         except Exception:
             facts = {**self._facts, "instance": slot.name}
             log.exception("instance '%s' did not close cleanly", slot.name, extra=facts)
+
+
+def _lone(slots: Sequence[InstanceSlot]) -> InstanceSlot | None:
+    slot = slots[0]
+    return slot if len(slots) == 1 and slot.places == 1 and slot.instance.depth > 1 else None
 
 
 def fail_open(batch: Batch, error: InferError) -> None:

@@ -5,6 +5,7 @@ A scheduler of its own kind adds the queue: which requests an instance gets when
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from abc import ABC, abstractmethod
 from time import monotonic_ns
@@ -12,11 +13,11 @@ from typing import TYPE_CHECKING
 
 from ...backends.api.backend import Batch
 from ...backends.api.errors import Cancelled, InferError, Internal, Unavailable
+from .leaving import Leaving
 from .pool import InstancePool, PoolOptions, fail_open
 from .ticket import Phase, Ticket
 
 if TYPE_CHECKING:
-    import asyncio
     from collections.abc import Callable, Mapping, Sequence
 
     from ...backends.api.backend import LoopInstance
@@ -58,6 +59,8 @@ class Scheduler(ABC):
         """Those of ``_executing`` that an instance was handed before it was free: to the world they still wait."""
         self._drained: list[asyncio.Future[None]] = []
         self.instances = InstancePool(instances, loop, self, options)
+        self.leaving = Leaving(self._executing, self.instances.close_instance)
+        """Instances that a change of the instance groups has left over."""
 
     # What a scheduler of its own kind says
 
@@ -112,6 +115,8 @@ class Scheduler(ABC):
         if ticket in self._early:
             self._early.remove(ticket)
             self._statistics.pending -= 1
+        if self.leaving.slots:
+            self.leaving.look()
         if self._drained and not self.in_flight:
             waiters, self._drained = self._drained, []
             for waiter in waiters:
@@ -130,6 +135,8 @@ class Scheduler(ABC):
         _record(self._statistics, batch)
         if not self._decoupled and not self._executing.isdisjoint(batch.executions):
             fail_open(batch, Internal(f"instance '{slot.name}' returned without a response to this request"))
+        if self.leaving.slots:
+            self.leaving.look()
 
     def batch_begins(self, slot: InstanceSlot, batch: Batch) -> None:
         """The turn of a batch that was handed over early has come: its requests wait no longer."""
@@ -166,7 +173,7 @@ class Scheduler(ABC):
     async def close(self) -> None:
         """Close the instances; what is still in flight fails first."""
         self.abort(Unavailable(STOPPING))
-        await self.instances.close()
+        await asyncio.gather(self.instances.close(), self.leaving.finish())
 
     # For schedulers of their own kind
 

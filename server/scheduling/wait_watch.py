@@ -138,7 +138,8 @@ def _node_of(ticket: Ticket) -> Scheduler | _Execution | None:
         return None
     if ticket.phase is Phase.PENDING:
         return scheduler
-    slot = next((slot for slot in scheduler.instances.slots if slot.instance is ticket.instance), None)
+    slots = (*scheduler.instances.slots, *scheduler.leaving.slots)
+    slot = next((slot for slot in slots if slot.instance is ticket.instance), None)
     if slot is None or slot.state is not InstanceState.READY:
         return None
     holding = _holding(slot)

@@ -105,9 +105,9 @@ def test_a_model_that_is_in_no_repository_is_listed_until_it_is_unloaded(table: 
 def test_a_version_is_ready_with_all_its_instances(
     table: ModelTable, state: ModelState, instances: bool, ready: bool
 ) -> None:
-    add(table, "m", 1, state, ready=instances)
-    assert table.entry("m").is_ready(1) is ready
-    assert not table.entry("m").is_ready(2)
+    record = add(table, "m", 1, state, ready=instances)
+    assert table.entry("m").ready(1) is (record.served if ready else None)
+    assert table.entry("m").ready(2) is None
 
 
 def test_a_model_whose_configuration_is_bad_shows_its_reason(table: ModelTable) -> None:

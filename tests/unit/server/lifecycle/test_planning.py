@@ -115,7 +115,9 @@ async def test_another_version_policy_loads_and_unloads_just_what_it_is_about(ri
     assert rig.engine.ready_versions("m") == (1,)
 
 
-@pytest.mark.parametrize("more", ["max_batch_size: 8\n", "instance_group [{ kind: KIND_CPU count: 2 }]\n"])
+@pytest.mark.parametrize(
+    "more", ["max_batch_size: 8\n", "instance_group [{ kind: KIND_CPU count: 2 }]\nmax_batch_size: 8\n"]
+)
 async def test_any_other_change_of_the_configuration_loads_every_version_anew(rig: Rig, more: str) -> None:
     rig.add("m", ALL_VERSIONS, versions=(1, 2))
     await rig.engine.load("m")

@@ -102,6 +102,18 @@ async def test_a_call_that_a_lone_instance_was_handed_early_is_withdrawn_from_it
     assert bench.instances[0].cancelled == [called.call]
 
 
+async def test_a_circle_over_an_instance_that_leaves_its_model_is_seen(make_bench: MakeBench, watch: Watch) -> None:
+    one, other = make_bench(), make_bench(2)
+    one.submit("outer")
+    call(watch, one.instances[0], other, "between")
+    (leaving,) = [index for index, instance in enumerate(other.instances) if instance.work]
+    pool = other.scheduler.instances
+    other.scheduler.leaving.take(pool.regroup({}, [f"m_0_{leaving}"]))
+    call(watch, other.instances[leaving], one, "inner")
+    await turn()
+    assert one.outcomes == {"inner": Code.UNAVAILABLE}
+
+
 async def test_it_is_left_alone_while_an_instance_computes_and_told_when_that_calls_too(
     make_bench: MakeBench, watch: Watch
 ) -> None:
