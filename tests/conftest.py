@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -21,7 +22,7 @@ import psutil
 import pytest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
 ROOT = Path(__file__).resolve().parents[1]
 COMMAND = str(Path(sys.executable).parent / "infer")
@@ -52,6 +53,15 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         for name, text in getattr(report, "user_properties", ()):
             if name == COUNTS and report.when == "call":
                 terminalreporter.write_line(text)
+
+
+def eventually(what: str, true: Callable[[], Any]) -> Any:
+    """Wait for something that another process or thread does; what ``true`` gives then."""
+    end = time.monotonic() + START_LIMIT_S
+    while not (found := true()):
+        assert time.monotonic() < end, f"not within {START_LIMIT_S} s: {what}"
+        threading.Event().wait(0.01)
+    return found
 
 
 def _left_open() -> list[str]:

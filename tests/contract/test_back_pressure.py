@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from infer.tests.conftest import eventually
 from infer.tests.contract.conftest import Reader, numbers
 
 if TYPE_CHECKING:
@@ -120,14 +120,6 @@ def sent(read: Callable[[], Reader]) -> tuple[int, int]:
     (total, ended, *_) = reader.next()
     reader.leave()
     return total, ended
-
-
-def eventually(what: str, true: Callable[[], bool]) -> None:
-    for _ in range(LIMIT_S * 20):
-        if true():
-            return
-        threading.Event().wait(0.05)
-    pytest.fail(f"not within {LIMIT_S} s: {what}")
 
 
 def until_blocked(read: Callable[[], Reader]) -> int:

@@ -14,9 +14,10 @@ import pytest
 import infer
 from infer.backends.api.errors import Code
 from infer.backends.python import threads
+from infer.tests.conftest import eventually
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
     from pathlib import Path
 
     Embed = Any
@@ -102,15 +103,6 @@ def write(repository: Path, name: str, source: str, more: str = "", count: int =
 
 def ints(*values: int) -> dict[str, np.ndarray[Any, Any]]:
     return {"IN": np.array(values, dtype=np.int32)}
-
-
-def eventually(what: str, true: Callable[[], bool]) -> None:
-    """Wait until something that a thread does has happened."""
-    for _ in range(LIMIT_S * 200):
-        if true():
-            return
-        threading.Event().wait(0.005)
-    pytest.fail(f"not within {LIMIT_S} s: {what}")
 
 
 @pytest.fixture(scope="module")

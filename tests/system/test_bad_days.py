@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import threading
 import time
 import urllib.error
 import urllib.request
@@ -18,8 +17,9 @@ from typing import TYPE_CHECKING, Any
 import psutil
 import pytest
 
+from infer.tests.conftest import eventually
+
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
     from conftest import ServerProcess, StartServer
@@ -89,14 +89,6 @@ def pending(server: ServerProcess) -> int:
     with urllib.request.urlopen(server.operator + "/metrics", timeout=LIMIT_S) as answer:
         lines = answer.read().decode().splitlines()
     return sum(int(float(line.rsplit(" ", 1)[1])) for line in lines if line.startswith("nv_inference_pending"))
-
-
-def eventually(what: str, true: Callable[[], bool]) -> None:
-    """Wait until something that another process does has happened."""
-    end = time.monotonic() + LIMIT_S
-    while not true():
-        assert time.monotonic() < end, f"not within {LIMIT_S} s: {what}"
-        threading.Event().wait(0.01)
 
 
 def index(server: ServerProcess) -> dict[str, dict[str, str]]:

@@ -18,12 +18,13 @@ import threading
 import urllib.error
 import urllib.request
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import psutil
 import pytest
 
 from infer.app.registry import Record, Registry
+from infer.tests.conftest import eventually
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -78,15 +79,6 @@ class TritonPythonModel:
 """
 
 BODY = json.dumps({"inputs": [{"name": "INPUT0", "shape": [1], "datatype": "FP32", "data": [1.5]}]}).encode()
-
-
-def eventually(what: str, true: Callable[[], Any]) -> Any:
-    """Wait for something that another process does."""
-    for _ in range(LIMIT_S * 25):
-        if found := true():
-            return found
-        threading.Event().wait(0.04)
-    return pytest.fail(f"not within {LIMIT_S} s: {what}")
 
 
 def is_gone(pid: int) -> bool:

@@ -95,13 +95,20 @@ class LogLines(ScrollView, can_focus=True):
         self.virtual_size = Size(widest, len(self.rows))
         if self.follow:
             self._to_end()
-            # A scroll bar that appears with the next layout takes a line away.
-            self.call_after_refresh(self.on_resize)
         self.refresh()
 
     def _to_end(self) -> None:
         # By force: scroll bars, which would allow it, appear with the next layout only.
         self.scroll_end(animate=False, immediate=True, force=True, x_axis=False)
+
+    def watch_show_horizontal_scrollbar(self) -> None:
+        """It takes a line away."""
+        self.on_resize()
+
+    def watch_show_vertical_scrollbar(self, shown: bool) -> None:  # noqa: FBT001  called by Textual
+        """One that appears was not there when the lines were scrolled."""
+        if shown:
+            self.vertical_scrollbar.position = self.scroll_y
 
     def on_resize(self) -> None:
         """The end stays in view."""

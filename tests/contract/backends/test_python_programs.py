@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import textwrap
-import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
@@ -16,9 +15,9 @@ import pytest
 
 import infer
 from infer.backends.api.errors import InferError
+from infer.tests.conftest import eventually
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
 LIMIT_S = 20
@@ -105,14 +104,6 @@ def facts(server: infer.Server, model: str, version: int | None = None) -> list[
 
 def reasons(server: infer.Server) -> dict[str, str]:
     return {entry.name: entry.reason for entry in server.index()}
-
-
-def eventually(what: str, true: Callable[[], bool]) -> None:
-    for _ in range(LIMIT_S * 100):
-        if true():
-            return
-        threading.Event().wait(0.01)
-    pytest.fail(f"not within {LIMIT_S} s: {what}")
 
 
 # -- backends that are a model.py -----------------------------------------------------------------------------------
