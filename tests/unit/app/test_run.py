@@ -137,6 +137,7 @@ def sent_before(name: str, where: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     call = getattr(where, name)
 
     def send_and_call(*arguments: Any) -> Any:
+        monkeypatch.setattr(where, name, call)
         terminate()
         return call(*arguments)
 
