@@ -7,6 +7,7 @@ they do stops at once. Exit codes: 0 stopped as asked; 1 could not start, or the
 from __future__ import annotations
 
 import ctypes
+import functools
 import gc
 import logging
 import sys
@@ -43,19 +44,8 @@ def serve(settings: ServerSettings, arguments: Sequence[str] = ()) -> int:
 
     A server with a name is entered in the user's registry, with the ``arguments`` that it was started with.
     """
-    try:
-        service = logs.configure(log_settings(settings))
-    except InferError as error:
-        sys.stderr.write(f"error: {error}\n")
-        return ExitCode.FAILED
-    try:
-        with listing.enter(settings, arguments) as entry:
-            return _serve(entry, service.ring)
-    except NameTaken as error:
-        _logger.error("the server cannot start: %s: %s; %s", error.what, error.why, error.fix)  # noqa: TRY400  as below
-        return ExitCode.FAILED
-    finally:
-        service.stop()
+    with StopSignals() as signals:
+        return _serve_with_log(settings, arguments, signals)
 
 
 def log_settings(settings: ServerSettings) -> logs.LogSettings:
@@ -72,34 +62,49 @@ def log_settings(settings: ServerSettings) -> logs.LogSettings:
     )
 
 
-def _serve(entry: Listing, log: LogRing) -> int:
-    keep_freed_memory()
-    with StopSignals() as signals:
-        return _serve_until_stopped(entry, signals, log)
+def _serve_with_log(settings: ServerSettings, arguments: Sequence[str], signals: StopSignals) -> int:
+    try:
+        service = logs.configure(log_settings(settings))
+    except InferError as error:
+        sys.stderr.write(f"error: {error}\n")
+        return ExitCode.FAILED
+    try:
+        with listing.enter(settings, arguments) as entry:
+            keep_freed_memory()
+            return _serve(entry, signals, service.ring)
+    except NameTaken as error:
+        _logger.error("the server cannot start: %s: %s; %s", error.what, error.why, error.fix)  # noqa: TRY400  as below
+        return ExitCode.FAILED
+    finally:
+        service.stop()
 
 
-def _serve_until_stopped(entry: Listing, signals: StopSignals, log: LogRing) -> int:
-    from .wiring import build  # noqa: PLC0415  the runtimes' libraries are loaded after the settings are known good
-
+def _serve(entry: Listing, signals: StopSignals, log: LogRing) -> int:
     settings = entry.settings
     for notice in settings.notices:
         _logger.warning("%s", notice)
+    server: RunningServer | None = None
     try:
-        server = build(settings, log)
-        failed = server.start(lambda: entry.opened(server))
+        with signals.raising():
+            # Imported here: it takes long, and a signal is to end it too.
+            from .wiring import build  # noqa: PLC0415
+
+            server = build(settings, log)
+            failed = server.start(functools.partial(entry.opened, server))
     except InferError as error:
         _logger.error("the server cannot start: %s", error)  # noqa: TRY400  the sentence says it; a trace does not
         return ExitCode.FAILED
     except StopRequested as request:
+        if server is not None:
+            server.stop()
         _logger.info("%s while starting: stopped", request)
         return ExitCode.OK
     if failed and settings.exit_on_error:
         page = console.model_table(server.engine.index())
         names = ", ".join(sorted(failed))
         _logger.error("failed to load: %s; --exit-on-error=false serves the others", names, extra={"table": page})
-        _stop(server, signals)
+        server.stop()
         return ExitCode.FAILED
-    signals.armed = False
     settle()
     _announce(server, entry)
     return _until_stopped(server, settings, signals)
@@ -134,24 +139,18 @@ def _until_stopped(server: RunningServer, settings: ServerSettings, signals: Sto
     received = signals.wait()
     _logger.info("%s: finishing requests under way, for %d s at most", received.name, settings.exit_timeout_secs)
     try:
-        signals.armed = True
-        left = server.drain(settings.exit_timeout_secs)
+        with signals.raising():
+            left = server.drain(settings.exit_timeout_secs)
     except StopRequested:
         _logger.warning("stopping now: requests under way are failed")
-        _stop(server, signals)
+        server.stop()
         return ExitCode.INTERRUPTED
-    _stop(server, signals)
+    server.stop()
     if left:
         _logger.error("Exit timeout expired: %d requests under way were failed", left)
         return ExitCode.FAILED
     _logger.info("stopped")
     return ExitCode.OK
-
-
-def _stop(server: RunningServer, signals: StopSignals) -> None:
-    """Stop for good; a signal adds nothing any more."""
-    signals.armed = False
-    server.stop()
 
 
 def _announce(server: RunningServer, entry: Listing) -> None:

@@ -41,6 +41,7 @@ class RunningServer:
         self.control_key = settings.control_key or secrets.token_urlsafe(32)
         engine_settings = _engine_settings(settings)
         self.serving_loop = ServingLoop()
+        self._stopped = False
         self.engine = Engine(engine_settings, self.serving_loop.loop)
         self.http: HttpService | None = None
         self.grpc: GrpcService | None = None
@@ -59,8 +60,8 @@ class RunningServer:
 
         Raises InferError where a port is taken or a repository is none; everything is stopped again then.
         """
-        self.serving_loop.start()
         try:
+            self.serving_loop.start()
             if self.http is not None:
                 self.serving_loop.run(self.http.start())
             if self.grpc is not None:
@@ -82,7 +83,15 @@ class RunningServer:
         return self.serving_loop.run(self.engine.drain(timeout_s))
 
     def stop(self) -> None:
-        """Stop everything, in reverse order."""
+        """Stop everything, in reverse order. Idempotent, and right for one that was never started."""
+        if self._stopped:
+            return
+        self._stopped = True
+        if self.serving_loop.runs:
+            self._stop_parts()
+        self.serving_loop.stop()
+
+    def _stop_parts(self) -> None:
         self.serving_loop.run(self.engine.stop())
         if self.operator is not None:
             self.operator.stop()
@@ -90,7 +99,6 @@ class RunningServer:
             self.serving_loop.run(self.grpc.stop())
         if self.http is not None:
             self.serving_loop.run(self.http.stop())
-        self.serving_loop.stop()
 
     @property
     def http_address(self) -> tuple[str, int] | None:

@@ -32,6 +32,11 @@ class ServingLoop:
         self._lock = threading.Lock()
         self._stopping = False
 
+    @property
+    def runs(self) -> bool:
+        """Whether it was started and has not stopped."""
+        return self._thread.is_alive()
+
     def start(self) -> None:
         """Start the thread."""
         sys.setswitchinterval(SWITCH_INTERVAL_S)

@@ -46,7 +46,7 @@ def head(row: ModelSnapshot, rates: Rates, dependents: Sequence[str]) -> Content
     facts = [
         ("version", row.version or figures.NONE),
         ("backend", row.backend),
-        ("batch up to", str(row.max_batch_size) if row.max_batch_size else "none"),
+        ("max_batch_size", str(row.max_batch_size) if row.max_batch_size or row.state == "READY" else ""),
         ("loaded in", f"{row.load_duration_s:.2f} s" if row.load_duration_s else ""),
         ("memory", figures.size(row.memory_bytes) if row.memory_bytes else ""),
         ("steps", ", ".join(row.depends_on)),

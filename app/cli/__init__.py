@@ -11,6 +11,7 @@ import sys
 _ZYGOTE = "_zygote"
 _CODEC = "_codec"
 _HIDDEN_WORDS = 2
+_INTERRUPTED = 130
 
 
 def main() -> None:
@@ -19,8 +20,10 @@ def main() -> None:
     if len(words) == _HIDDEN_WORDS and words[0] in (_ZYGOTE, _CODEC) and words[1].isdigit():
         _become_helper(words[0], int(words[1]))
         return
-    from .root import run  # hidden commands must not pay for, nor inherit, Typer
-
+    try:
+        from .root import run  # hidden commands must not pay for, nor inherit, Typer
+    except KeyboardInterrupt:
+        sys.exit(_INTERRUPTED)
     run()
 
 

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
     from .worker.parcels import Entry
 
+CLOSED = "the worker closed its channel"
+"""The reason of an end that breaks no rule: the process has ended, or let go of its channel."""
 _IDS_PER_FRAME = 1000
 _FRAMES_A_TURN = 8
 """Frames that are read at one wake-up, while there are any."""
@@ -171,7 +173,7 @@ class Channel(Exchange):
         try:
             frame = frames.receive(self._sock, self._memory)
             if frame is None:
-                self._end("the worker closed its channel")
+                self._end(CLOSED)
                 return False
             if frame.kind == Kind.RELEASE:
                 answer = self.take_back(frame)
@@ -184,7 +186,8 @@ class Channel(Exchange):
         except BlockingIOError:
             return False
         except (FrameError, slabs.SlabError, OSError, ValueError, KeyError, struct.error) as exc:
-            self._end(f"the channel broke: {exc}")
+            # A side that closes with frames unread resets the connection.
+            self._end(CLOSED if isinstance(exc, ConnectionResetError) else f"the channel broke: {exc}")
             return False
         return True
 

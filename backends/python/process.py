@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..api.errors import InstanceDied, LoadFailed
-from .channel import Channel
+from .channel import CLOSED, Channel
 from .output import OutputReader, log_line, log_output
 from .worker import frames
 from .worker.frames import Frame, Kind
@@ -31,6 +31,14 @@ _log = logging.getLogger("infer.python")
 _KEEP_MEMORY = {"MALLOC_TRIM_THRESHOLD_": str(64 << 20), "MALLOC_MMAP_THRESHOLD_": str(32 << 20)}
 _BLAS_OFF = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 _TAIL_BYTES = 2000
+_CLOSED_ALIVE = (
+    "It closed its channel to the server while it ran on, so the server ended it: "
+    "does the model close descriptors that are not its own?"
+)
+_STAT_FLAGS = 6
+"""Which of the fields behind a process's name in /proc/PID/stat holds its flags."""
+_PF_EXITING = 0x4
+"""From Linux's sched.h."""
 ZYGOTE_WORD_S = 0.2
 """How long the zygote may take to say how a worker ended."""
 
@@ -109,7 +117,10 @@ class WorkerProcess:
     def _broken(self, reason: str) -> None:
         """The channel is over. A process that still runs has nothing left to do."""
         if self._pidfd >= 0:
-            self.kill("" if reason == "the worker closed its channel" else reason)
+            if reason == CLOSED:
+                # The end of a process closes it too: then the zygote says what that end was.
+                reason = "" if _is_ending(self.pid) else _CLOSED_ALIVE
+            self.kill(reason)
 
     def ended(self, code: int) -> None:
         """The zygote has reaped it: an exit status, or the negative number of the signal that killed it."""
@@ -149,6 +160,15 @@ class WorkerProcess:
             reason = f"Stub process '{self.name}' is not healthy."
             reason += f" {self._reason}" if self._reason else ""
             self.on_death(f"{reason} Last words: {words}" if words else reason)
+
+
+def _is_ending(pid: int) -> bool:
+    """Whether a process is on its way out or gone, whatever for: nothing that is sent to it changes that."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
+    except OSError:
+        return True
+    return bool(int(fields[_STAT_FLAGS]) & _PF_EXITING)
 
 
 def _ending(code: int) -> str:

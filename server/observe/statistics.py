@@ -184,7 +184,16 @@ class Outcome(enum.Enum):
 
 
 class BatchLimit(enum.Enum):
-    """Why a batch that a batcher hands to an instance is no larger. The words are what users see everywhere."""
+    """Why a batch that a batcher hands to an instance is no larger. The words are what users see everywhere.
+
+    ``place`` is where it is counted. PERF: a batch counts one, and on Python 3.11 neither an enum's value nor a look-up
+    by an enum is cheap.
+    """
+
+    place: int
+
+    def __init__(self, _words: str) -> None:
+        self.place = len(type(self).__members__)
 
     FULL = "full"
     """It has ``max_batch_size``, or each of the slots of *direct* sequences a request."""
@@ -240,7 +249,7 @@ class ModelStatistics:
         self._queue_ns = self._input_ns = self._infer_ns = self._output_ns = 0
         self._failures = dict.fromkeys((reason.value for reason in FailureReason), 0)
         self._batches: dict[int, _BatchSpans] = {}
-        self._batch_limits: dict[str, int] = {}
+        self._batch_limits: list[int] = []
         self._responses: list[_ResponseSpans] = []
         self._latency: defaultdict[int, int] = defaultdict(int)
 
@@ -277,11 +286,11 @@ class ModelStatistics:
 
     def has_batcher(self) -> None:
         """From now on there is a batcher: what limits its batches is counted, from 0."""
-        self._batch_limits = {limit.value: 0 for limit in BatchLimit}
+        self._batch_limits = [0] * len(BatchLimit)
 
     def record_limit(self, limit: BatchLimit) -> None:
         """The batcher, of which ``has_batcher`` told, hands a batch over that this kept from being larger."""
-        self._batch_limits[limit.value] += 1
+        self._batch_limits[limit.place] += 1
 
     def record_response(self, index: int, total_ns: int, outcome: Outcome, output_ns: int = 0) -> None:
         """The ``index``-th response of a decoupled request was sent, ``total_ns`` after the one before it.
@@ -330,7 +339,7 @@ class ModelStatistics:
             infer_ns=self._infer_ns,
             output_ns=self._output_ns,
             batches=batches,
-            batch_limits=self._batch_limits.copy(),
+            batch_limits=_worded(self._batch_limits),
             latency=latency.sparse(self._latency.copy()),
             load_duration_s=self.load_duration_s,
             last_inference=self.last_inference,
@@ -355,8 +364,13 @@ class ModelStatistics:
             responses=tuple((str(index), spans.freeze()) for index, spans in enumerate(tuple(self._responses))),
             memory_usage=self.memory_usage,
             failures=self._failures.copy(),
-            batch_limits=self._batch_limits.copy(),
+            batch_limits=_worded(self._batch_limits),
             pending=self.pending,
             load_duration_s=self.load_duration_s,
             metric_tags=self.metric_tags,
         )
+
+
+def _worded(batch_limits: Sequence[int]) -> dict[str, int]:
+    """The counts by the words for them; nothing without a batcher."""
+    return {limit.value: count for limit, count in zip(BatchLimit, batch_limits, strict=False)}

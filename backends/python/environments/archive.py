@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 RESERVE = 256 << 20
 """Bytes of the disk that unpacking leaves free."""
+HOW_TO_PACK = "pack a virtual or conda environment with conda-pack, or with tar -C FOLDER -czf FILE ."
 
 
 class RefusedEntry(Exception):
@@ -91,7 +92,9 @@ def unpack(path: Path, folder: Path, job: Job) -> None:
         msg = f"execution environment '{path}' is refused: {exc}"
         raise LoadFailed(msg) from exc
     except (tarfile.TarError, zipfile.BadZipFile, EOFError, zlib.error, OSError, ValueError, RuntimeError) as exc:
-        msg = f"execution environment '{path}' cannot be unpacked: {exc or type(exc).__name__}"
+        # A number says that the machine failed, and not the archive.
+        mend = "" if isinstance(exc, OSError) and exc.errno else f"; {HOW_TO_PACK}"
+        msg = f"execution environment '{path}' cannot be unpacked: {exc or type(exc).__name__}{mend}"
         raise LoadFailed(msg) from exc
 
 
@@ -154,7 +157,13 @@ def _opened(path: Path) -> Generator[Iterator[tuple[Entry, Callable[[], IO[bytes
         with zipfile.ZipFile(path) as packed:
             yield _zip_members(packed)
     else:
-        with tarfile.open(path, "r:*") as packed:
+        try:
+            packed = tarfile.open(path, "r:*")  # noqa: SIM115  the with below closes it
+        except tarfile.ReadError as exc:
+            # Its own words are a line for each compression that it is not.
+            msg = f"execution environment '{path}' cannot be unpacked: it is no tar or zip archive; {HOW_TO_PACK}"
+            raise LoadFailed(msg) from exc
+        with packed:
             yield _tar_members(packed)
 
 

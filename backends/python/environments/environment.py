@@ -61,36 +61,36 @@ class Environment:
         return variables
 
 
-def open_folder(folder: Path, job: Job, *, activate: bool = False) -> Environment:
+def open_folder(folder: Path, job: Job, *, activate: bool = False, source: Path | None = None) -> Environment:
     """The environment in a folder, its interpreter tried out. Blocking.
 
-    ``activate``: it must have Triton's sign of an environment, ``bin/activate``. Raises LoadFailed, saying what it
-    lacks.
+    ``activate``: it must have Triton's sign of an environment, ``bin/activate``. ``source`` is what its user knows it
+    by, where that is not the folder. Raises LoadFailed, saying what it lacks.
     """
     environment = Environment(folder)
     wanted = ["bin/activate", "bin/python"] if activate else ["bin/python"]
     for name in wanted:
         if not (folder / name).exists():
-            msg = f"execution environment '{folder}' has no {name}; give a virtual or conda environment"
+            msg = f"execution environment '{source or folder}' has no {name}; give a virtual or conda environment"
             raise LoadFailed(msg)
-    check_interpreter(environment, job)
+    check_interpreter(environment, job, source)
     return environment
 
 
-def check_interpreter(environment: Environment, job: Job) -> None:
-    """Raise LoadFailed unless the interpreter runs, is new enough and has numpy. Blocking."""
-    python = environment.python
+def check_interpreter(environment: Environment, job: Job, source: Path | None = None) -> None:
+    """Raise LoadFailed unless the interpreter runs, is new enough and has numpy; ``source`` as above. Blocking."""
+    python = f"bin/python of the execution environment '{source or environment.folder}'"
     variables = environment.activated(os.environ, libraries=True)
-    code, lines = job.run([str(python), "-c", _PROBE], environ=variables)
+    code, lines = job.run([str(environment.python), "-c", _PROBE], environ=variables)
     said = " | ".join(lines[-3:])
     if not lines or not lines[0].replace(".", "").isdigit():
-        msg = f"'{python}' of the execution environment does not run: {said or f'exit status {code}'}"
+        msg = f"{python} does not run: {said or f'exit status {code}'}"
         raise LoadFailed(msg)
     if tuple(int(part) for part in lines[0].split(".")) < OLDEST:
-        msg = f"'{python}' is Python {lines[0]}; workers need {OLDEST[0]}.{OLDEST[1]} or newer"
+        msg = f"{python} is Python {lines[0]}; workers need {OLDEST[0]}.{OLDEST[1]} or newer"
         raise LoadFailed(msg)
     if code != 0:
-        msg = f"'{python}' (Python {lines[0]}) cannot import numpy: {lines[-1]}; install numpy into the environment"
+        msg = f"{python} (Python {lines[0]}) cannot import numpy: {lines[-1]}; install numpy into the environment"
         raise LoadFailed(msg)
 
 

@@ -197,7 +197,7 @@ class Environments:
         with ExitStack() as undo:
             undo.callback(cache.remove, folder)
             archive.unpack(source.path, folder, job)
-            environment = open_folder(archive.root_of(folder), job)
+            environment = open_folder(archive.root_of(folder), job, source=source.path)
             undo.pop_all()
         self._unpacked[environment.folder] = folder
         return environment

@@ -49,11 +49,18 @@ def lock_of(folder: Path) -> Path:
     return folder.with_name(f"{folder.name}.lock")
 
 
+def is_made(folder: Path) -> bool:
+    """Whether it has its mark and still its interpreter, which a tidy user may have removed."""
+    return (folder / MARK).is_file() and (folder / "bin" / "python").exists()
+
+
 def hold(folder: Path) -> int | None:
     """Take a share in an environment, which counts as a use: nobody removes it while the descriptor is open.
 
     None where it is not made, or just being removed.
     """
+    if not is_made(folder):
+        return None
     try:
         descriptor = os.open(folder / MARK, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:

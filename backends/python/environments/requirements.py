@@ -68,11 +68,11 @@ def build(path: Path, environ: Mapping[str, str], job: Job, announce: Callable[[
     parent = cache.made(kept.place(environ))
     # One that was made by another interpreter, or that borrows numpy of another place, is another one.
     folder = parent / key_of(path, f"{sys.version}|{python}|{Path(np.__file__).parent}")
-    if (folder / kept.MARK).is_file():
+    if kept.is_made(folder):
         return Environment(folder)
     announce(f"waiting for another server that installs '{path}'")
     with _locked(kept.lock_of(folder), python, job) as lock:
-        if (folder / kept.MARK).is_file():
+        if kept.is_made(folder):
             return Environment(folder)
         announce(f"installing '{path}'")
         with ExitStack() as undo:

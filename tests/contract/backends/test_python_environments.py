@@ -309,7 +309,9 @@ async def test_a_file_that_is_no_archive_or_only_half_of_one_is_named(rig: Rig, 
     path.write_bytes(path.read_bytes()[:-1000])
     assert f"execution environment '{path}' cannot be unpacked" in await refusal(rig, path)
     packed_entries(path, [("lib/x", None)])
-    assert "has no bin/python" in await refusal(rig, path)
+    assert f"execution environment '{path}' has no bin/python; give a virtual or" in await refusal(rig, path)
+    packed_entries(path, [("bin/python", None)])
+    assert f"bin/python of the execution environment '{path}' does not run" in await refusal(rig, path)
 
 
 # -- requirements -------------------------------------------------------------------------------------------------
@@ -369,6 +371,7 @@ def made(wanted: Path, plain: Path, monkeypatch: pytest.MonkeyPatch) -> list[Pat
     found: list[Path] = []
 
     def make(_: Path, folder: Path, *__: Any) -> Environment:
+        shutil.rmtree(folder, ignore_errors=True)
         shutil.copytree(plain, folder, symlinks=True)
         (folder / kept.MARK).touch()
         found.append(folder)
@@ -415,3 +418,14 @@ async def test_an_environment_that_is_removed_before_its_model_has_it_is_made_on
 
 async def test_requirements_that_are_not_there_are_named(rig: Rig, tmp_path: Path) -> None:
     assert f"'{tmp_path / 'requirements.txt'}' of model 'refused'" in await refusal(rig, tmp_path / "requirements.txt")
+
+
+async def test_an_environment_whose_interpreter_was_removed_by_hand_is_made_anew(
+    rig: Rig, wanted: Path, made: list[Path]
+) -> None:
+    first = await seen_by(rig, "first", wanted)
+    await rig.backend.stop()
+    (made[0] / "bin" / "python").unlink()
+    second = await seen_by(rig, "second", wanted)
+    assert second["prefix"] == first["prefix"]
+    assert len(made) == 2

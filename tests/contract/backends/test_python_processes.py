@@ -187,6 +187,20 @@ async def test_a_limit_that_is_no_sound_number_of_bytes_is_named(rig: Rig, text:
         await rig.load("bad", PLAIN, parameters=limit)
 
 
+async def test_a_worker_whose_model_closes_its_descriptors_is_not_told_to_lack_memory(rig: Rig) -> None:
+    source = """
+import threading
+class TritonPythonModel:
+    def execute(self, requests):
+        os.closerange(3, 1000)
+        threading.Event().wait()
+"""
+    instance = await rig.load("closes", source)
+    error = await rig.error(instance, IN=ints(1))
+    assert "It closed its channel to the server while it ran on" in str(error)
+    assert "memory" not in str(error)
+
+
 async def test_a_worker_killed_for_want_of_memory_says_so_with_its_last_words_and_comes_back(rig: Rig) -> None:
     source = """
 class TritonPythonModel:

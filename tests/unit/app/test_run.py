@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from infer.app import run, wiring
+from infer.app import listing, run, wiring
 from infer.app.registry import Record, Registry
 from infer.app.settings import ServerSettings
 from infer.backends.api.errors import LoadFailed, Unavailable
@@ -129,7 +129,52 @@ def test_a_signal_while_starting_ends_the_start(monkeypatch: pytest.MonkeyPatch)
 
     server = FakeServer(on_start=never_started)
     assert serve(monkeypatch, server) == 0
-    assert server.calls == ["start"]
+    assert server.calls == ["start", "stop"]
+
+
+def sent_before(name: str, where: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Send a signal before something is called."""
+    call = getattr(where, name)
+
+    def send_and_call(*arguments: Any) -> Any:
+        monkeypatch.setattr(where, name, call)
+        terminate()
+        return call(*arguments)
+
+    monkeypatch.setattr(where, name, send_and_call)
+
+
+@pytest.mark.parametrize(
+    ("where", "name", "calls"),
+    [
+        pytest.param(run, "log_settings", [], id="before there is a log"),
+        pytest.param(listing, "enter", [], id="before it has a name"),
+        pytest.param(run, "_serve", [], id="before anything is built"),
+        pytest.param(FakeServer, "start", ["stop"], id="between the building and the start"),
+        pytest.param(FakeEngine, "index", ["start", "drain 30", "stop"], id="once the models are there"),
+    ],
+)
+def test_a_signal_at_any_moment_of_the_start_ends_it_with_zero_and_a_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], where: Any, name: str, calls: list[str]
+) -> None:
+    server = FakeServer()
+    sent_before(name, where, monkeypatch)
+    assert serve(monkeypatch, server) == 0
+    assert server.calls == calls
+    said = capsys.readouterr().out
+    assert ("SIGTERM while starting: stopped" in said) != ("SIGTERM: finishing requests under way" in said)
+
+
+def test_a_signal_while_the_parts_are_built_ends_the_start(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def build(_settings: Any, _log: Any) -> FakeServer:
+        interrupt()
+        return pytest.fail("the building went on")
+
+    monkeypatch.setattr(wiring, "build", build)
+    assert run.serve(ServerSettings(model_repository=(Path("/models"),))) == 0
+    assert "SIGINT while starting: stopped" in capsys.readouterr().out
 
 
 def test_a_start_that_fails_ends_with_one(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -25,24 +25,46 @@ def another_thread_gets_it():
 
 case = sys.argv[1]
 if case == "waiting":
-    signals.armed = False
     threading.Thread(target=another_thread_gets_it).start()
     print(signals.wait().name)
 elif case == "before":
-    signals.armed = False
     os.kill(os.getpid(), signal.SIGINT)
     os.kill(os.getpid(), signal.SIGTERM)
     print(signals.wait().name, signals.wait().name)
 else:
-    try:
+    if case == "kept":
         os.kill(os.getpid(), signal.SIGTERM)
+    try:
+        with signals.raising():
+            if case == "swallowed":
+                try:
+                    os.kill(os.getpid(), signal.SIGTERM)
+                except StopRequested:
+                    print("went on", end=" ")
+            elif case == "handled":
+                try:
+                    os.kill(os.getpid(), signal.SIGTERM)
+                except Exception:
+                    print("taken for a failure", end=" ")
+            else:
+                os.kill(os.getpid(), signal.SIGTERM)
+                print("not raised", end=" ")
     except StopRequested as request:
-        print("raised", request, signals.armed)
+        os.kill(os.getpid(), signal.SIGINT)
+        print("raised", request)
 """
 
 
 @pytest.mark.parametrize(
-    ("case", "said"), [("waiting", "SIGTERM"), ("before", "SIGINT SIGTERM"), ("armed", "raised SIGTERM False")]
+    ("case", "said"),
+    [
+        ("waiting", "SIGTERM"),
+        ("before", "SIGINT SIGTERM"),
+        ("raised", "raised SIGTERM"),
+        ("kept", "raised SIGTERM"),
+        ("handled", "raised SIGTERM"),
+        ("swallowed", "went on raised SIGTERM"),
+    ],
 )
 def test_it_is_seen(case: str, said: str) -> None:
     run = subprocess.run([sys.executable, "-c", SCRIPT, case], capture_output=True, text=True, timeout=20, check=False)

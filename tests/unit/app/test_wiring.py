@@ -74,6 +74,17 @@ def test_each_door_has_an_address_of_its_own(tmp_path: Path) -> None:
         server.stop()
 
 
+def test_a_server_that_was_never_started_is_stopped_and_one_that_was_stopped_is_once(tmp_path: Path) -> None:
+    server = wiring.build(settings(tmp_path))
+    server.stop()
+    assert server.serving_loop.loop.is_closed()
+    started = wiring.build(settings(tmp_path))
+    started.start()
+    started.stop()
+    started.stop()
+    assert not started.serving_loop.runs
+
+
 def operator_settings(server: wiring.RunningServer) -> OperatorSettings:
     assert server.operator is not None
     return server.operator._settings

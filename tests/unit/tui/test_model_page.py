@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from infer.tui.model_page import batches
+from infer.tui.model_page import batches, head
+from infer.tui.rates import Rates
 from infer.tui.snapshot import ModelSnapshot
 
 WIDTH = 38
@@ -13,6 +14,16 @@ WIDTH = 38
 
 def said(limits: dict[str, int], width: int = WIDTH, sizes: tuple[tuple[int, int], ...] = ((1, 10), (8, 5))) -> str:
     return batches(ModelSnapshot("m", "1", batches=sizes, batch_limits=limits), width, 5).plain
+
+
+@pytest.mark.parametrize("size", [0, 8])
+def test_the_largest_batch_is_told_by_the_name_it_is_configured_with(size: int) -> None:
+    row = ModelSnapshot("m", "1", "READY", max_batch_size=size)
+    assert f"   max_batch_size {size}   " in head(row, Rates(), ["e"]).plain
+
+
+def test_of_a_model_whose_configuration_was_never_read_no_largest_batch_is_told() -> None:
+    assert "max_batch_size" not in head(ModelSnapshot("m", "1", "UNAVAILABLE"), Rates(), []).plain
 
 
 def test_what_limits_batches_stands_below_their_sizes_the_most_frequent_first() -> None:

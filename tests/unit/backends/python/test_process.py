@@ -212,12 +212,34 @@ async def test_a_worker_that_was_never_started_is_gone_when_it_is_killed(one: Wo
 # -- its channel --------------------------------------------------------------------------------------------------
 
 
-async def test_a_worker_that_closes_its_channel_is_ended(one: Worker) -> None:
+@pytest.mark.parametrize("unread", [False, True], ids=["all is read", "frames are unread"])
+async def test_a_worker_that_closes_its_channel_and_runs_on_is_ended_for_that(one: Worker, *, unread: bool) -> None:
     one.start()
+    if unread:
+        one.worker.channel.send(frames.pack(Kind.RESPONSE, 1))
     one.peer.close()
     await one.until_lost()
     one.worker.ended(-signal.SIGKILL)
-    assert "It was killed by signal 9 (SIGKILL)" in await one.death()
+    reason = await one.death()
+    assert reason.startswith(f"{UNHEALTHY} It closed its channel to the server while it ran on, so the server ended it")
+    assert "memory" not in reason
+
+
+async def test_a_worker_whose_end_closes_its_channel_has_the_reason_of_its_end(one: Worker) -> None:
+    one.start("kill -9 $$")
+    assert one.process is not None
+    await asyncio.to_thread(os.waitid, os.P_PID, one.process.pid, os.WEXITED | os.WNOWAIT)
+    one.worker._broken("the worker closed its channel")
+    await one.until_lost()
+    one.worker.ended(-signal.SIGKILL)
+    assert "It was killed by signal 9 (SIGKILL); if nobody sent it, the kernel did" in await one.death()
+
+
+def test_a_process_that_is_gone_is_ending_and_one_that_runs_is_not() -> None:
+    assert not process._is_ending(os.getpid())
+    gone = subprocess.Popen(["/bin/true"])
+    gone.wait(LIMIT_S)
+    assert process._is_ending(gone.pid)
 
 
 async def test_a_worker_that_breaks_the_format_is_ended_with_what_it_broke(one: Worker) -> None:

@@ -59,6 +59,15 @@ def test_without_a_batcher_nothing_is_said_of_what_limits_batches() -> None:
     assert (statistics.snapshot().batch_limits, statistics.totals().batch_limits) == ({}, {})
 
 
+@pytest.mark.parametrize("limit", BatchLimit)
+def test_each_limit_has_a_place_of_its_own_and_is_shown_by_its_words(limit: BatchLimit) -> None:
+    statistics = ModelStatistics("m", 1)
+    statistics.has_batcher()
+    statistics.record_limit(limit)
+    assert list(BatchLimit)[limit.place] is limit
+    assert {words for words, count in statistics.totals().batch_limits.items() if count} == {limit.value}
+
+
 def test_what_limits_the_batches_of_a_batcher_is_counted_from_nothing() -> None:
     statistics = ModelStatistics("m", 1)
     statistics.has_batcher()

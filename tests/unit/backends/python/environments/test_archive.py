@@ -151,8 +151,12 @@ def test_an_archive_larger_than_the_disk_is_refused_before_it_fills_it(
 def test_what_is_no_archive_is_named(tmp_path: Path, target: Path, content: bytes) -> None:
     path = tmp_path / "env.tar.gz"
     path.write_bytes(content)
-    with pytest.raises(LoadFailed, match=f"execution environment '{path}' cannot be unpacked: ."):
+    with pytest.raises(LoadFailed, match=f"execution environment '{path}' cannot be unpacked: .") as raised:
         archive.unpack(path, target, Job())
+    assert str(raised.value).endswith(
+        "; pack a virtual or conda environment with conda-pack, or with tar -C FOLDER -czf FILE ."
+    )
+    assert "\n" not in str(raised.value)
 
 
 def test_unpacking_stops_when_nobody_waits_any_more(tmp_path: Path, target: Path) -> None:

@@ -79,6 +79,14 @@ def test_one_that_is_being_made_or_is_not_made_is_held_by_nobody(environ: dict[s
     assert kept.hold(kept.place(environ) / "none") is None
 
 
+def test_one_whose_interpreter_was_removed_counts_as_not_made(environ: dict[str, str]) -> None:
+    folder = make(environ, "one")
+    assert kept.is_made(folder)
+    (folder / "bin" / "python").unlink()
+    assert not kept.is_made(folder)
+    assert kept.hold(folder) is None
+
+
 def test_one_that_was_used_since_stays(environ: dict[str, str]) -> None:
     folder = make(environ, "one", days=9)
     assert not kept.remove(folder, time.time() - 10 * DAY_S)
