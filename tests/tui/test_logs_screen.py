@@ -90,13 +90,18 @@ async def test_the_end_of_the_log_is_shown_and_followed(make_app: Any, until: An
 async def test_scroll_bars_that_appear_leave_the_last_line_in_view_and_tell_the_place(
     make_app: Any, until: Any, logged: Logged
 ) -> None:
-    logged.say("wide " * 40)
     app = make_app(source=logged)
-    async with app.run_test(size=(80, 24)) as pilot:
-        await opened(app, pilot, until, "wide")
+    async with app.run_test(size=(120, 24)) as pilot:
+        await opened(app, pilot, until)
         shown = lines(app)
-        assert shown.show_horizontal_scrollbar
-        assert shown.scroll_y == shown.max_scroll_y == shown.vertical_scrollbar.position > 0
+        before = shown.max_scroll_y
+        assert not shown.show_horizontal_scrollbar
+        shown.show_horizontal_scrollbar = True
+        assert shown.scroll_y == shown.max_scroll_y == before + 1
+        shown.show_vertical_scrollbar = False
+        shown.vertical_scrollbar.position = 0
+        shown.show_vertical_scrollbar = True
+        assert shown.vertical_scrollbar.position == shown.scroll_y
 
 
 async def test_it_asks_only_while_it_is_in_front(
