@@ -86,8 +86,7 @@ def _serve(entry: Listing, signals: StopSignals, log: LogRing) -> int:
     server: RunningServer | None = None
     try:
         with signals.raising():
-            # Imported here: it takes long, and a signal is to end it too.
-            from .wiring import build  # noqa: PLC0415
+            from .wiring import build  # noqa: PLC0415  it takes long, and a signal is to end it too
 
             server = build(settings, log)
             failed = server.start(functools.partial(entry.opened, server))
