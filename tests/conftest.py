@@ -38,6 +38,11 @@ hypothesis.settings.register_profile("untimed", deadline=None, suppress_health_c
 hypothesis.settings.load_profile("untimed")
 
 
+# A shell lets what it runs in the background ignore Ctrl-C, and what the tests start would inherit that.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
 def pytest_collection_finish() -> None:
     """Leave modules and collected tests, which outlive every test, out of the garbage collector's rounds.
 

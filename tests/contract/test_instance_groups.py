@@ -136,7 +136,7 @@ def test_instances_come_and_go_under_load_and_the_first_keeps_its_process_and_it
             finally:
                 stop.set()
             answered = sum(each.result(LIMIT_S) for each in clients)
-        until(lambda: processes() == before)
+        until(lambda: processes() <= before)
         last = call(server, shape)
         assert (last[0], last[2]) == (first[0], first[2]), "the same process"
         assert sum(1 for answer in seen if answer[0] == 0) + 2 == last[1], "it has counted all along"
@@ -156,7 +156,7 @@ def test_an_instance_that_does_not_start_is_the_reason_and_the_others_serve_on(t
             server.load("m", config=document(3, thread))
         assert call(server, (3,))[:2] == [0, 2]
         assert server.is_model_ready("m")
-        until(lambda: processes() == before)
+        until(lambda: processes() <= before)
         (tmp_path / "refuse.m_0_2").unlink()
         server.load("m", config=document(3, thread))
         server.load("m", config=document(1, thread))

@@ -25,7 +25,8 @@ def two(home: Path) -> list[Path]:
     """One environment that was used today, and one that was not for 100 days."""
     made = [home / ".cache" / "infer" / "environments" / name for name in ("fresh", "stale")]
     for folder, days in zip(made, (0, 100), strict=True):
-        folder.mkdir(parents=True)
+        (folder / "bin").mkdir(parents=True)
+        (folder / "bin" / "python").touch()
         mark = folder / kept.MARK
         mark.write_text(json.dumps({"requirements": f"/models/{folder.name}/requirements.txt", "version": "3.12.1 x"}))
         used = time.time() - days * env.DAY_S - 60
