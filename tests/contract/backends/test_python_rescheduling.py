@@ -155,6 +155,7 @@ async def test_a_request_that_comes_often_leaves_nothing_behind(rig: Rig) -> Non
 
     before = await rounds(30)
     after = await rounds(150)
-    assert after[1] == before[1]
+    # A slab whose release comes late has another one made beside it, which the pool keeps: not one a round.
+    assert after[1] <= before[1] + 3
     # A single request that stayed would be 400 kB.
     assert after[0] - before[0] < 20 * request.inputs["IN"].byte_size
